@@ -1,0 +1,4 @@
+//! The `kauri` command.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,2 @@
+//! The four surfaces composed.
+#![forbid(unsafe_code)]

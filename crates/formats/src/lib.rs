@@ -1,0 +1,15 @@
+//! Model files as bytes on disk: GGUF, safetensors, and the layout of every quantised type.
+//!
+//! A [`Checkpoint`] is what both formats become: metadata and named tensors over memory-mapped files, nothing copied.
+//! This crate knows bytes; it deliberately does not know what a tensor is for, nor any model family.
+#![deny(unsafe_code)] // `mapping.rs` alone may use it
+
+pub mod checkpoint;
+pub mod mapping;
+pub mod metadata;
+pub mod quant;
+
+pub use checkpoint::{Checkpoint, Source, Tensor};
+pub use mapping::Bytes;
+pub use metadata::{Metadata, Value};
+pub use quant::Quant;
