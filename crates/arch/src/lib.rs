@@ -1,2 +1,31 @@
-//! Surface 1, architecture: what shape is this model? Sees no weight, no device, no request.
+//! Surface 1, architecture: what shape is this model?
+//!
+//! [`identify`] finds the family a checkpoint belongs to and writes its [`Shape`] with a [`Name`] in every weight slot.
+//! This crate reads settings and the names of tensors; it sees no weight, no device and no request.
 #![forbid(unsafe_code)]
+
+pub mod config;
+pub mod decoder;
+pub mod families;
+pub mod name;
+pub mod shape;
+
+use kauri_formats::Checkpoint;
+
+pub use config::{Config, Error};
+pub use families::Family;
+pub use name::{Name, Role};
+pub use shape::{
+    Activation, Attention, Block, Branch, Dense, Embed, Factors, Ffn, Head, Linear, Mixer, Norm, NormKind, Rope,
+    RopeScaling, RopeStyle, Shape, Wiring,
+};
+
+/// The family of a checkpoint and its shape, with the name of a tensor in every slot.
+///
+/// # Errors
+/// When the architecture is unknown, or a setting is missing, out of bounds or of a kind that no shape has. No weight
+/// has been read by then.
+pub fn identify(checkpoint: &Checkpoint) -> Result<Shape<Name>, Error> {
+    let config = Config::new(checkpoint)?;
+    (config.family().shape)(&config)
+}

@@ -1,0 +1,401 @@
+//! One view of a model's settings, whether they come from GGUF metadata or from `config.json`.
+//!
+//! Settings go by their GGUF names without the architecture's prefix; a table, and a family's own additions to it, give the
+//! Hugging Face name. Every number is checked here against a limit, once.
+
+use kauri_formats::{Checkpoint, Metadata, Source, Value, checkpoint::Directory};
+use serde_json::Value as Json;
+
+use crate::families::{FAMILIES, Family};
+use crate::name::{Name, Role};
+
+/// GGUF setting -> where `config.json` keeps it, first match wins; a dot goes into an object.
+const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
+    (
+        "activation",
+        &["hidden_act", "hidden_activation", "activation_function"],
+    ),
+    ("attention.head_count", &["num_attention_heads", "n_head"]),
+    ("attention.head_count_kv", &["num_key_value_heads"]),
+    ("attention.key_length", &["head_dim"]),
+    (
+        "attention.layer_norm_epsilon",
+        &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"],
+    ),
+    ("attention.layer_norm_rms_epsilon", &["rms_norm_eps"]),
+    ("attention.scale", &["attention_multiplier"]),
+    ("attention.sliding_window", &["sliding_window"]),
+    ("attn_logit_softcapping", &["attn_logit_softcapping"]),
+    ("block_count", &["num_hidden_layers", "n_layer"]),
+    ("context_length", &["max_position_embeddings", "n_positions"]),
+    ("embedding_length", &["hidden_size", "n_embd"]),
+    ("embedding_scale", &["embedding_multiplier"]),
+    ("feed_forward_length", &["intermediate_size"]),
+    ("final_logit_softcapping", &["final_logit_softcapping"]),
+    ("logit_scale", &["logits_scaling"]),
+    (
+        "partial_rotary_factor",
+        &[
+            "partial_rotary_factor",
+            "rope_parameters.partial_rotary_factor",
+            "rope_pct",
+        ],
+    ),
+    ("residual_scale", &["residual_multiplier"]),
+    ("rope.freq_base", &["rope_theta", "rope_parameters.rope_theta"]),
+    ("tie_word_embeddings", &["tie_word_embeddings"]),
+    ("use_parallel_residual", &["use_parallel_residual"]),
+    ("vocab_size", &["vocab_size"]),
+];
+
+/// What can be wrong with a model's description. Every message names the family and the setting.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No family of this name.
+    #[error("unknown architecture {name:?}; kauri knows {known}")]
+    UnknownFamily {
+        /// What the file says.
+        name: String,
+        /// The names that would have been accepted.
+        known: String,
+    },
+    /// The file does not say what it is.
+    #[error("the model does not name its architecture: {key} is missing")]
+    Unnamed {
+        /// Where the name should be.
+        key: &'static str,
+    },
+    /// A setting is absent.
+    #[error("{family}: the setting {key} is missing")]
+    Missing {
+        /// The family.
+        family: &'static str,
+        /// The setting, by this file's name.
+        key: String,
+    },
+    /// A setting has a value that makes no model.
+    #[error("{family}: the setting {key} is {found}, expected {expected}")]
+    Invalid {
+        /// The family.
+        family: &'static str,
+        /// The setting, by this file's name.
+        key: String,
+        /// The value.
+        found: String,
+        /// What would have been accepted.
+        expected: String,
+    },
+    /// A variant of the family that no shape here has.
+    #[error("{family}: {what} is not supported")]
+    Unsupported {
+        /// The family.
+        family: &'static str,
+        /// The variant, by name.
+        what: String,
+    },
+}
+
+/// The settings and tensor names of one checkpoint, read as one family's.
+pub struct Config<'a> {
+    family: &'static Family,
+    checkpoint: &'a Checkpoint,
+    settings: Settings<'a>,
+}
+
+enum Settings<'a> {
+    Gguf {
+        metadata: &'a Metadata,
+        prefix: &'a str,
+    },
+    HuggingFace {
+        directory: &'a Directory,
+        prefix: &'static str,
+    },
+}
+
+/// One setting, of either source.
+pub(crate) enum Setting<'a> {
+    Gguf(&'a Value),
+    Json(&'a Json),
+}
+
+impl<'a> Config<'a> {
+    /// Finds the family that `checkpoint` names.
+    pub(crate) fn new(checkpoint: &'a Checkpoint) -> Result<Self, Error> {
+        let unknown = |name: &str, known: &dyn Fn(&'static Family) -> &'static [&'static str]| Error::UnknownFamily {
+            name: name.to_owned(),
+            known: FAMILIES
+                .iter()
+                .flat_map(|family| known(family))
+                .copied()
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        let (family, settings) = match &checkpoint.source {
+            Source::Gguf(metadata) => {
+                let key = "general.architecture";
+                let name = metadata.str(key).ok_or(Error::Unnamed { key })?;
+                let family = FAMILIES.iter().find(|family| family.gguf.contains(&name));
+                let family = family.ok_or_else(|| unknown(name, &|family| family.gguf))?;
+                (*family, Settings::Gguf { metadata, prefix: name })
+            }
+            Source::Safetensors(directory) => {
+                let key = "architectures in config.json";
+                let classes = directory.config.get("architectures").and_then(Json::as_array);
+                let name = classes
+                    .and_then(|names| names.first())
+                    .and_then(Json::as_str)
+                    .ok_or(Error::Unnamed { key })?;
+                let family = FAMILIES.iter().find(|family| family.hugging_face.contains(&name));
+                let family = family.ok_or_else(|| unknown(name, &|family| family.hugging_face))?;
+                // Checkpoints of the bare body, without a head, leave the prefix out.
+                let prefix = if checkpoint.tensors.keys().any(|name| name.starts_with("model.")) {
+                    "model."
+                } else {
+                    ""
+                };
+                (*family, Settings::HuggingFace { directory, prefix })
+            }
+        };
+        Ok(Self {
+            family,
+            checkpoint,
+            settings,
+        })
+    }
+
+    /// The family.
+    pub fn family(&self) -> &'static Family {
+        self.family
+    }
+
+    /// Whether the file is a GGUF, where some families store weights permuted or shifted.
+    pub fn is_gguf(&self) -> bool {
+        matches!(self.settings, Settings::Gguf { .. })
+    }
+
+    /// A whole number between `1` and `limit`.
+    pub fn count(&self, key: &str, limit: u32) -> Result<u32, Error> {
+        self.optional_count(key, limit)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A whole number between `1` and `limit`, if the setting is there and not zero.
+    pub fn optional_count(&self, key: &str, limit: u32) -> Result<Option<u32>, Error> {
+        let Some(setting) = self.setting(key) else {
+            return Ok(None);
+        };
+        let number = setting.as_u64();
+        match number
+            .and_then(|number| u32::try_from(number).ok())
+            .filter(|&number| number <= limit)
+        {
+            Some(0) => Ok(None),
+            Some(number) => Ok(Some(number)),
+            None => Err(self.invalid(key, &setting.show(), &format!("a whole number up to {limit}"))),
+        }
+    }
+
+    /// A finite number.
+    pub fn number(&self, key: &str) -> Result<f32, Error> {
+        self.optional_number(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A finite number, if the setting is there.
+    pub fn optional_number(&self, key: &str) -> Result<Option<f32>, Error> {
+        let Some(setting) = self.setting(key) else {
+            return Ok(None);
+        };
+        match setting.as_f64() {
+            Some(number) if (number as f32).is_finite() => Ok(Some(number as f32)),
+            _ => Err(self.invalid(key, &setting.show(), "a finite number")),
+        }
+    }
+
+    /// A truth value; `false` if the setting is not there.
+    pub fn flag(&self, key: &str) -> bool {
+        match self.setting(key) {
+            Some(Setting::Gguf(Value::Bool(value)) | Setting::Json(Json::Bool(value))) => *value,
+            _ => false,
+        }
+    }
+
+    /// Text, if the setting is there.
+    pub fn text(&self, key: &str) -> Option<&'a str> {
+        match self.setting(key)? {
+            Setting::Gguf(value) => value.as_str(),
+            Setting::Json(value) => value.as_str(),
+        }
+    }
+
+    /// The setting of `config.json` at this path (dots go into objects); `None` in a GGUF or where it is null.
+    pub(crate) fn json(&self, path: &str) -> Option<&'a Json> {
+        let Settings::HuggingFace { directory, .. } = &self.settings else {
+            return None;
+        };
+        let mut parts = path.split('.');
+        let mut value = directory.config.get(parts.next()?)?;
+        for part in parts {
+            value = value.get(part)?;
+        }
+        Some(value).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn setting(&self, key: &str) -> Option<Setting<'a>> {
+        match &self.settings {
+            Settings::Gguf { metadata, prefix } => metadata.get(&format!("{prefix}.{key}")).map(Setting::Gguf),
+            Settings::HuggingFace { .. } => self
+                .hugging_face_keys(key)
+                .iter()
+                .find_map(|path| self.json(path))
+                .map(Setting::Json),
+        }
+    }
+
+    /// How many rows the tensor `name` (canonical, whole) has, if it is there.
+    pub(crate) fn rows_of(&self, name: &str) -> Option<u64> {
+        self.checkpoint
+            .tensors
+            .get(&self.file_name(name))
+            .and_then(|tensor| tensor.dims.first())
+            .copied()
+    }
+
+    /// The tensor that this file keeps under the canonical (GGUF) name, with the dimensions it must have.
+    pub fn matrix(&self, name: &str, rows: u32, columns: u32) -> Name {
+        let dims = vec![u64::from(rows), u64::from(columns)];
+        Name {
+            tensor: self.file_name(name),
+            dims,
+            rows: None,
+            role: Role::Matrix,
+        }
+    }
+
+    /// A vector of `length` values.
+    pub fn vector(&self, name: &str, length: u32, plus: f32) -> Name {
+        let dims = vec![u64::from(length)];
+        Name {
+            tensor: self.file_name(name),
+            dims,
+            rows: None,
+            role: Role::Vector { plus },
+        }
+    }
+
+    /// Whether the file has the tensor with this canonical name.
+    pub fn has(&self, name: &str) -> bool {
+        self.checkpoint.tensors.contains_key(&self.file_name(name))
+    }
+
+    /// An error about a variant that no shape has.
+    pub fn unsupported(&self, what: impl Into<String>) -> Error {
+        Error::Unsupported {
+            family: self.family.name,
+            what: what.into(),
+        }
+    }
+
+    pub(crate) fn invalid(&self, key: &str, found: &str, expected: &str) -> Error {
+        let found = found.chars().take(80).collect();
+        Error::Invalid {
+            family: self.family.name,
+            key: self.file_key(key),
+            found,
+            expected: expected.to_owned(),
+        }
+    }
+
+    fn missing(&self, key: &str) -> Error {
+        Error::Missing {
+            family: self.family.name,
+            key: self.file_key(key),
+        }
+    }
+
+    fn file_key(&self, key: &str) -> String {
+        match &self.settings {
+            Settings::Gguf { prefix, .. } => format!("{prefix}.{key}"),
+            Settings::HuggingFace { .. } => self.hugging_face_keys(key).first().map_or(key, |path| path).to_owned(),
+        }
+    }
+
+    fn hugging_face_keys(&self, key: &str) -> &'static [&'static str] {
+        let own = self
+            .family
+            .keys
+            .iter()
+            .chain(HUGGING_FACE_KEYS)
+            .find(|(canonical, _)| *canonical == key);
+        own.map_or(&[], |(_, paths)| paths)
+    }
+
+    /// `blk.3.attn_q.weight` in a GGUF; `model.layers.3.self_attn.q_proj.weight` in a safetensors directory.
+    fn file_name(&self, canonical: &str) -> String {
+        let Settings::HuggingFace { prefix, .. } = &self.settings else {
+            return canonical.to_owned();
+        };
+        let (stem, suffix) = canonical.rsplit_once('.').unwrap_or((canonical, ""));
+        let (layer, slot) = match stem.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
+            Some((layer, slot)) => (Some(layer), slot),
+            None => (None, stem),
+        };
+        let names = self.family.tensors.iter().chain(HUGGING_FACE_TENSORS);
+        let name = names
+            .clone()
+            .find(|(gguf, _)| *gguf == slot)
+            .map_or(slot, |(_, name)| name);
+        match layer {
+            Some(layer) => format!("{prefix}layers.{layer}.{name}.{suffix}"),
+            None if slot == "output" => format!("{name}.{suffix}"),
+            None => format!("{prefix}{name}.{suffix}"),
+        }
+    }
+}
+
+/// GGUF tensor -> Hugging Face tensor, without layer and suffix; the names that most families share.
+const HUGGING_FACE_TENSORS: &[(&str, &str)] = &[
+    ("attn_k", "self_attn.k_proj"),
+    ("attn_k_norm", "self_attn.k_norm"),
+    ("attn_norm", "input_layernorm"),
+    ("attn_output", "self_attn.o_proj"),
+    ("attn_q", "self_attn.q_proj"),
+    ("attn_q_norm", "self_attn.q_norm"),
+    ("attn_qkv", "self_attn.qkv_proj"),
+    ("attn_v", "self_attn.v_proj"),
+    ("ffn_down", "mlp.down_proj"),
+    ("ffn_gate", "mlp.gate_proj"),
+    ("ffn_norm", "post_attention_layernorm"),
+    ("ffn_up", "mlp.up_proj"),
+    ("output", "lm_head"),
+    ("output_norm", "norm"),
+    ("token_embd", "embed_tokens"),
+];
+
+impl Setting<'_> {
+    pub(crate) fn as_u64(&self) -> Option<u64> {
+        match self {
+            // Some converters write one number per layer: accepted where all are equal.
+            Self::Gguf(Value::Unsigneds(values)) => values.first().copied().filter(|v| values.iter().all(|w| w == v)),
+            Self::Gguf(Value::Signeds(values)) => values
+                .first()
+                .filter(|v| values.iter().all(|w| w == *v))
+                .and_then(|&v| u64::try_from(v).ok()),
+            Self::Gguf(value) => value.as_u64(),
+            Self::Json(value) => value.as_u64(),
+        }
+    }
+
+    pub(crate) fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Gguf(value) => value.as_f64(),
+            Self::Json(value) => value.as_f64(),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Gguf(value) => format!("{value:?}"),
+            Self::Json(value) => value.to_string(),
+        }
+    }
+}

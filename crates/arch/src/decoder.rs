@@ -1,0 +1,426 @@
+//! The parts that most families are made of, read from a [`Config`]: a family's file says only where it differs.
+
+use serde_json::Value as Json;
+
+use crate::config::{Config, Error};
+use crate::name::Name;
+use crate::shape::{
+    Activation, Attention, Block, Branch, Dense, Embed, Factors, Ffn, Head, Linear, Mixer, Norm, NormKind, Rope,
+    RopeScaling, RopeStyle, Shape, Wiring,
+};
+
+// Limits on a description from outside. The largest open models are within a quarter of each.
+const HIDDEN_MAX: u32 = 1 << 17;
+const LAYERS_MAX: u32 = 1 << 10;
+const HEADS_MAX: u32 = 1 << 11;
+const HEAD_DIM_MAX: u32 = 1 << 11;
+const FFN_MAX: u32 = 1 << 20;
+const VOCAB_MAX: u32 = 1 << 21;
+const CONTEXT_MAX: u32 = 1 << 28;
+
+/// The numbers of an ordinary decoder.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    /// Width of the residual stream.
+    pub hidden: u32,
+    /// How many blocks.
+    pub layers: u32,
+    /// Query heads.
+    pub heads: u32,
+    /// Key and value heads.
+    pub kv_heads: u32,
+    /// Width of a head.
+    pub head_dim: u32,
+    /// Width of the feed-forward network.
+    pub ffn: u32,
+    /// Rows of the embedding table.
+    pub vocab: u32,
+    /// Longest trained context.
+    pub context_tokens: u32,
+    /// The norm of the family and what it adds under the root.
+    pub norm: NormKind,
+    /// Added under the root.
+    pub epsilon: f32,
+    /// What norm weights leave out in this file: one, where they are stored around zero.
+    pub norm_plus: f32,
+}
+
+/// One layer of a family being described.
+pub struct Layer<'a> {
+    /// Which, from 0.
+    pub index: u32,
+    config: &'a Config<'a>,
+    numbers: &'a Numbers,
+}
+
+impl Numbers {
+    /// Reads the settings that every decoder has; RMS norms stored as they are.
+    pub fn read(config: &Config<'_>) -> Result<Self, Error> {
+        let hidden = config.count("embedding_length", HIDDEN_MAX)?;
+        let heads = config.count("attention.head_count", HEADS_MAX)?;
+        let kv_heads = config
+            .optional_count("attention.head_count_kv", HEADS_MAX)?
+            .unwrap_or(heads);
+        if !heads.is_multiple_of(kv_heads) {
+            let expected = format!("a divisor of {heads}, the number of query heads");
+            return Err(config.invalid("attention.head_count_kv", &kv_heads.to_string(), &expected));
+        }
+        let head_dim = match config.optional_count("attention.key_length", HEAD_DIM_MAX)? {
+            Some(head_dim) => head_dim,
+            None if hidden.is_multiple_of(heads) => hidden / heads,
+            None => {
+                let expected = format!("a divisor of {hidden}, the width of the residual stream");
+                return Err(config.invalid("attention.head_count", &heads.to_string(), &expected));
+            }
+        };
+        if config
+            .optional_count("attention.value_length", HEAD_DIM_MAX)?
+            .is_some_and(|length| length != head_dim)
+        {
+            return Err(config.unsupported("attention with values of another width than keys"));
+        }
+        let (norm, epsilon) = match config.optional_number("attention.layer_norm_rms_epsilon")? {
+            Some(epsilon) => (NormKind::Rms, epsilon),
+            None => (NormKind::Layer, config.number("attention.layer_norm_epsilon")?),
+        };
+        let rows = config
+            .rows_of("token_embd.weight")
+            .and_then(|rows| u32::try_from(rows).ok());
+        let vocab = match rows.filter(|&rows| rows > 0 && rows <= VOCAB_MAX) {
+            Some(rows) => rows,
+            None => config.count("vocab_size", VOCAB_MAX)?,
+        };
+        Ok(Self {
+            hidden,
+            layers: config.count("block_count", LAYERS_MAX)?,
+            heads,
+            kv_heads,
+            head_dim,
+            ffn: config.count("feed_forward_length", FFN_MAX)?,
+            vocab,
+            context_tokens: config.count("context_length", CONTEXT_MAX)?,
+            norm,
+            epsilon,
+            norm_plus: 0.0,
+        })
+    }
+}
+
+/// A decoder of blocks that `block` describes, with a tied or separate head.
+pub fn decoder(
+    config: &Config<'_>,
+    numbers: &Numbers,
+    ropes: Vec<Rope<Name>>,
+    block: impl Fn(&Layer<'_>) -> Result<Block<Name>, Error>,
+) -> Result<Shape<Name>, Error> {
+    let blocks = (0..numbers.layers)
+        .map(|index| block(&Layer { index, config, numbers }))
+        .collect::<Result<_, _>>()?;
+    let table = config.matrix("token_embd.weight", numbers.vocab, numbers.hidden);
+    // A GGUF without a head, or a configuration that says so, shares the embedding table.
+    let tied = if config.is_gguf() {
+        !config.has("output.weight")
+    } else {
+        config.flag("tie_word_embeddings")
+    };
+    let output = Linear {
+        rows: numbers.vocab,
+        columns: numbers.hidden,
+        weight: if tied {
+            table.clone()
+        } else {
+            config.matrix("output.weight", numbers.vocab, numbers.hidden)
+        },
+        bias: config
+            .has("output.bias")
+            .then(|| config.vector("output.bias", numbers.vocab, 0.0)),
+    };
+    Ok(Shape {
+        family: config.family().name,
+        hidden: numbers.hidden,
+        vocab: numbers.vocab,
+        context_tokens: numbers.context_tokens,
+        embed: Embed { table, scale: 1.0 },
+        ropes,
+        blocks,
+        norm: norm(config, numbers, "output_norm", numbers.hidden),
+        head: Head {
+            output,
+            scale: 1.0,
+            soft_cap: None,
+        },
+    })
+}
+
+/// The rotary embedding of the settings: base, width and scaling.
+pub fn rope(config: &Config<'_>, numbers: &Numbers, style: RopeStyle) -> Result<Rope<Name>, Error> {
+    let dims = if config.is_gguf() {
+        config
+            .optional_count("rope.dimension_count", HEAD_DIM_MAX)?
+            .unwrap_or(numbers.head_dim)
+    } else {
+        (numbers.head_dim as f32 * config.optional_number("partial_rotary_factor")?.unwrap_or(1.0)) as u32
+    };
+    if dims == 0 || dims % 2 == 1 || dims > numbers.head_dim {
+        let expected = format!("an even number up to {}, the width of a head", numbers.head_dim);
+        return Err(config.invalid("rope.dimension_count", &dims.to_string(), &expected));
+    }
+    let scaling = if config.is_gguf() {
+        gguf_scaling(config, numbers, dims)?
+    } else {
+        match config.json("rope_scaling").or_else(|| config.json("rope_parameters")) {
+            Some(parameters) => hugging_face_scaling(config, numbers, dims, parameters)?,
+            None => RopeScaling::None,
+        }
+    };
+    Ok(Rope {
+        style,
+        dims,
+        base: config.optional_number("rope.freq_base")?.unwrap_or(10_000.0),
+        scaling,
+    })
+}
+
+/// For families whose GGUF converter reorders the rows of q and k so that neighbouring values turn together.
+pub fn permuted_rope(config: &Config<'_>, numbers: &Numbers) -> Result<Rope<Name>, Error> {
+    rope(
+        config,
+        numbers,
+        if config.is_gguf() {
+            RopeStyle::Pairs
+        } else {
+            RopeStyle::Halves
+        },
+    )
+}
+
+/// Scaling as one object of `config.json` describes it.
+pub fn hugging_face_scaling(
+    config: &Config<'_>,
+    numbers: &Numbers,
+    dims: u32,
+    parameters: &Json,
+) -> Result<RopeScaling<Name>, Error> {
+    let number = |key: &str| {
+        let value = parameters.get(key);
+        let found = value.map_or_else(|| "missing".to_owned(), Json::to_string);
+        let number = value
+            .and_then(Json::as_f64)
+            .map(|number| number as f32)
+            .filter(|number| number.is_finite());
+        number
+            .filter(|&number| number > 0.0)
+            .ok_or_else(|| config.invalid(key, &found, "a number over zero"))
+    };
+    match parameters
+        .get("rope_type")
+        .or_else(|| parameters.get("type"))
+        .and_then(Json::as_str)
+    {
+        None | Some("default") => Ok(RopeScaling::None),
+        Some("linear") => Ok(RopeScaling::Linear {
+            factor: number("factor")?,
+        }),
+        Some("llama3") => Ok(RopeScaling::Llama3 {
+            factor: number("factor")?,
+            low: number("low_freq_factor")?,
+            high: number("high_freq_factor")?,
+            original_context_tokens: number("original_max_position_embeddings")? as u32,
+        }),
+        Some("longrope" | "su") => {
+            let factors = |key: &str| {
+                let values = parameters.get(key).and_then(Json::as_array);
+                let values = values.filter(|values| values.len() == dims as usize / 2);
+                let numbers = values.and_then(|values| values.iter().map(|v| Some(v.as_f64()? as f32)).collect());
+                let expected = format!("{} numbers", dims / 2);
+                Ok(Factors::Numbers(
+                    numbers.ok_or_else(|| config.invalid(key, "something else", &expected))?,
+                ))
+            };
+            let original = config.json("original_max_position_embeddings").and_then(Json::as_f64);
+            let original = original.map_or_else(|| number("original_max_position_embeddings"), |n| Ok(n as f32))?;
+            let stated = parameters
+                .get("attention_factor")
+                .and_then(Json::as_f64)
+                .map(|factor| factor as f32);
+            Ok(RopeScaling::LongShort {
+                original_context_tokens: original as u32,
+                long: factors("long_factor")?,
+                short: factors("short_factor")?,
+                attention_factor: stated.unwrap_or_else(|| long_rope_attention(numbers.context_tokens, original)),
+            })
+        }
+        Some(other) => Err(config.unsupported(format!("the rope type {other:?}"))),
+    }
+}
+
+fn gguf_scaling(config: &Config<'_>, numbers: &Numbers, dims: u32) -> Result<RopeScaling<Name>, Error> {
+    if config.has("rope_freqs.weight") {
+        return Ok(RopeScaling::Each(Factors::Tensor(config.vector(
+            "rope_freqs.weight",
+            dims / 2,
+            0.0,
+        ))));
+    }
+    if config.has("rope_factors_long.weight") {
+        let original = config.count("rope.scaling.original_context_length", CONTEXT_MAX)?;
+        let stated = config.optional_number("rope.scaling.attn_factor")?;
+        return Ok(RopeScaling::LongShort {
+            original_context_tokens: original,
+            long: Factors::Tensor(config.vector("rope_factors_long.weight", dims / 2, 0.0)),
+            short: Factors::Tensor(config.vector("rope_factors_short.weight", dims / 2, 0.0)),
+            attention_factor: stated.unwrap_or_else(|| long_rope_attention(numbers.context_tokens, original as f32)),
+        });
+    }
+    match config.text("rope.scaling.type") {
+        None | Some("none") => Ok(RopeScaling::None),
+        Some("linear") => {
+            let factor = config.number("rope.scaling.factor")?;
+            if factor <= 0.0 {
+                return Err(config.invalid("rope.scaling.factor", &factor.to_string(), "a number over zero"));
+            }
+            Ok(RopeScaling::Linear { factor })
+        }
+        Some(other) => Err(config.unsupported(format!("the rope type {other:?}"))),
+    }
+}
+
+/// `sqrt(1 + ln(stretch) / ln(original))`: what keeps the scores' spread when the context is stretched (arXiv:2402.13753).
+fn long_rope_attention(context_tokens: u32, original_context_tokens: f32) -> f32 {
+    let stretch = context_tokens as f32 / original_context_tokens;
+    if stretch <= 1.0 {
+        1.0
+    } else {
+        (1.0 + stretch.ln() / original_context_tokens.ln()).sqrt()
+    }
+}
+
+impl Layer<'_> {
+    /// The usual norm of the family over the residual stream; `slot` is the GGUF name inside the block.
+    pub fn norm(&self, slot: &str) -> Norm<Name> {
+        self.norm_of(slot, self.numbers.hidden)
+    }
+
+    /// A norm over groups of `width` values.
+    pub fn norm_of(&self, slot: &str, width: u32) -> Norm<Name> {
+        norm(self.config, self.numbers, &format!("blk.{}.{slot}", self.index), width)
+    }
+
+    /// A matrix with its bias if the file has one.
+    pub fn linear(&self, slot: &str, rows: u32, columns: u32) -> Linear<Name> {
+        let bias = format!("blk.{}.{slot}.bias", self.index);
+        Linear {
+            rows,
+            columns,
+            weight: self
+                .config
+                .matrix(&format!("blk.{}.{slot}.weight", self.index), rows, columns),
+            bias: self.config.has(&bias).then(|| self.config.vector(&bias, rows, 0.0)),
+        }
+    }
+
+    /// A matrix whose bias must be there.
+    pub fn biased(&self, slot: &str, rows: u32, columns: u32) -> Linear<Name> {
+        let bias = self
+            .config
+            .vector(&format!("blk.{}.{slot}.bias", self.index), rows, 0.0);
+        Linear {
+            bias: Some(bias),
+            ..self.linear(slot, rows, columns)
+        }
+    }
+
+    /// Neighbouring rows of one stored matrix as several: one for each of `rows`, in order.
+    pub fn split<const N: usize>(&self, slot: &str, rows: [u32; N], columns: u32) -> [Linear<Name>; N] {
+        let whole = self.linear(slot, rows.iter().sum(), columns);
+        let mut start = 0;
+        rows.map(|rows| {
+            let range = u64::from(start)..u64::from(start + rows);
+            start += rows;
+            let part = |name: &Name| Name {
+                rows: Some(range.clone()),
+                ..name.clone()
+            };
+            Linear {
+                rows,
+                columns,
+                weight: part(&whole.weight),
+                bias: whole.bias.as_ref().map(part),
+            }
+        })
+    }
+
+    /// Grouped attention with three projections, rope 0, and scores scaled by `1 / sqrt(head_dim)`.
+    pub fn attention(&self) -> Attention<Name> {
+        let Numbers {
+            hidden,
+            heads,
+            kv_heads,
+            head_dim,
+            ..
+        } = *self.numbers;
+        Attention {
+            heads,
+            kv_heads,
+            head_dim,
+            q: self.linear("attn_q", heads * head_dim, hidden),
+            k: self.linear("attn_k", kv_heads * head_dim, hidden),
+            v: self.linear("attn_v", kv_heads * head_dim, hidden),
+            output: self.linear("attn_output", hidden, heads * head_dim),
+            q_norm: None,
+            k_norm: None,
+            rope: Some(0),
+            window_tokens: None,
+            soft_cap: None,
+            scale: 1.0 / (head_dim as f32).sqrt(),
+        }
+    }
+
+    /// A gated feed-forward network of three matrices.
+    pub fn gated(&self, activation: Activation) -> Dense<Name> {
+        let Numbers { hidden, ffn, .. } = *self.numbers;
+        Dense {
+            gate: Some(self.linear("ffn_gate", ffn, hidden)),
+            up: self.linear("ffn_up", ffn, hidden),
+            down: self.linear("ffn_down", hidden, ffn),
+            activation,
+        }
+    }
+
+    /// The usual block: a norm before each of the two.
+    pub fn pre_norm(&self, attention: Attention<Name>, dense: Dense<Name>) -> Block<Name> {
+        let branch = |norm| Branch {
+            norm: Some(norm),
+            op: (),
+            post_norm: None,
+            scale: 1.0,
+        };
+        Block {
+            mixer: branch(self.norm("attn_norm")).with(Mixer::Attention(attention)),
+            ffn: branch(self.norm("ffn_norm")).with(Ffn::Dense(dense)),
+            wiring: Wiring::Sequential,
+        }
+    }
+}
+
+impl<W> Branch<(), W> {
+    fn with<T>(self, op: T) -> Branch<T, W> {
+        Branch {
+            norm: self.norm,
+            op,
+            post_norm: self.post_norm,
+            scale: self.scale,
+        }
+    }
+}
+
+fn norm(config: &Config<'_>, numbers: &Numbers, slot: &str, width: u32) -> Norm<Name> {
+    let bias = format!("{slot}.bias");
+    Norm {
+        kind: numbers.norm,
+        width,
+        epsilon: numbers.epsilon,
+        weight: config.vector(&format!("{slot}.weight"), width, numbers.norm_plus),
+        bias: config.has(&bias).then(|| config.vector(&bias, width, 0.0)),
+    }
+}

@@ -1,0 +1,36 @@
+//! The open set of families: one file each, listed here in alphabetic order.
+//!
+//! A family is data: its names in both formats, where its tensors and settings are called otherwise than usual, and a
+//! function that writes its [`Shape`]. There is no arithmetic on tensors here, and no second forward pass.
+
+use crate::config::{Config, Error};
+use crate::name::Name;
+use crate::shape::Shape;
+
+/// What makes a family.
+pub struct Family {
+    /// The name, for people.
+    pub name: &'static str,
+    /// `general.architecture` of its GGUF files.
+    pub gguf: &'static [&'static str],
+    /// Its classes in `architectures` of `config.json`.
+    pub hugging_face: &'static [&'static str],
+    /// Tensors whose Hugging Face name is not the usual one: (GGUF, Hugging Face), without layer and suffix.
+    pub tensors: &'static [(&'static str, &'static str)],
+    /// Settings that `config.json` keeps elsewhere than usual: (GGUF, paths).
+    pub keys: &'static [(&'static str, &'static [&'static str])],
+    /// Writes the shape.
+    pub shape: fn(&Config<'_>) -> Result<Shape<Name>, Error>,
+}
+
+macro_rules! families {
+    ($($name:ident),* $(,)?) => {
+        $(mod $name;)*
+        /// Every family.
+        pub static FAMILIES: &[&Family] = &[$(&$name::FAMILY),*];
+    };
+}
+
+families! {
+    gemma, gemma2, gemma3, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3, stablelm,
+}

@@ -1,0 +1,32 @@
+//! Granite 3, dense: Llama's block with four multipliers (IBM 2024; the multipliers after Yang 2022, arXiv:2203.03466).
+
+use super::Family;
+use crate::decoder::{Numbers, decoder, permuted_rope};
+use crate::shape::{Activation, Attention, Block, Branch, Embed, Head, Shape};
+
+pub(super) static FAMILY: Family = Family {
+    name: "granite",
+    gguf: &["granite"],
+    hugging_face: &["GraniteForCausalLM"],
+    tensors: &[],
+    keys: &[],
+    shape: |config| {
+        let numbers = Numbers::read(config)?;
+        let residual = config.optional_number("residual_scale")?.unwrap_or(1.0);
+        let scale = config.optional_number("attention.scale")?;
+        let shape = decoder(config, &numbers, vec![permuted_rope(config, &numbers)?], |layer| {
+            let usual = layer.attention();
+            let attention = Attention { scale: scale.unwrap_or(usual.scale), ..usual };
+            let block = layer.pre_norm(attention, layer.gated(Activation::Silu));
+            Ok(Block {
+                mixer: Branch { scale: residual, ..block.mixer },
+                ffn: Branch { scale: residual, ..block.ffn },
+                ..block
+            })
+        })?;
+        let embed = Embed { scale: config.optional_number("embedding_scale")?.unwrap_or(1.0), ..shape.embed };
+        // The setting divides.
+        let head = Head { scale: 1.0 / config.optional_number("logit_scale")?.unwrap_or(1.0), ..shape.head };
+        Ok(Shape { embed, head, ..shape })
+    },
+};

@@ -1,0 +1,19 @@
+//! Llama 1 to 3 and the many models of its form (Touvron 2023, arXiv:2302.13971).
+
+use super::Family;
+use crate::decoder::{Numbers, decoder, permuted_rope};
+use crate::shape::Activation;
+
+pub(super) static FAMILY: Family = Family {
+    name: "llama",
+    gguf: &["llama"],
+    hugging_face: &["LlamaForCausalLM"],
+    tensors: &[],
+    keys: &[],
+    shape: |config| {
+        let numbers = Numbers::read(config)?;
+        decoder(config, &numbers, vec![permuted_rope(config, &numbers)?], |layer| {
+            Ok(layer.pre_norm(layer.attention(), layer.gated(Activation::Silu)))
+        })
+    },
+};

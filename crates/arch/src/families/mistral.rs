@@ -1,0 +1,23 @@
+//! Mistral: Llama's block with a sliding window on every layer (Jiang 2023, arXiv:2310.06825).
+//!
+//! Its GGUF files call themselves `llama`, which has no window.
+
+use super::Family;
+use crate::decoder::{Numbers, decoder, permuted_rope};
+use crate::shape::{Activation, Attention};
+
+pub(super) static FAMILY: Family = Family {
+    name: "mistral",
+    gguf: &[],
+    hugging_face: &["MistralForCausalLM"],
+    tensors: &[],
+    keys: &[],
+    shape: |config| {
+        let numbers = Numbers::read(config)?;
+        let window_tokens = config.optional_count("attention.sliding_window", u32::MAX)?;
+        decoder(config, &numbers, vec![permuted_rope(config, &numbers)?], |layer| {
+            let attention = Attention { window_tokens, ..layer.attention() };
+            Ok(layer.pre_norm(attention, layer.gated(Activation::Silu)))
+        })
+    },
+};

@@ -1,0 +1,24 @@
+//! Qwen3, dense: a norm on every head's query and key (Yang 2025, arXiv:2505.09388).
+
+use super::Family;
+use crate::decoder::{Numbers, decoder, rope};
+use crate::shape::{Activation, Attention, RopeStyle};
+
+pub(super) static FAMILY: Family = Family {
+    name: "qwen3",
+    gguf: &["qwen3"],
+    hugging_face: &["Qwen3ForCausalLM"],
+    tensors: &[],
+    keys: &[],
+    shape: |config| {
+        let numbers = Numbers::read(config)?;
+        decoder(config, &numbers, vec![rope(config, &numbers, RopeStyle::Halves)?], |layer| {
+            let attention = Attention {
+                q_norm: Some(layer.norm_of("attn_q_norm", numbers.head_dim)),
+                k_norm: Some(layer.norm_of("attn_k_norm", numbers.head_dim)),
+                ..layer.attention()
+            };
+            Ok(layer.pre_norm(attention, layer.gated(Activation::Silu)))
+        })
+    },
+};

@@ -1,0 +1,451 @@
+//! The closed set of structures a model can have, with a `W` in every weight slot.
+//!
+//! A [`Shape`] is the one description of a model that everything else walks: a family writes `Shape<Name>`, loading maps it
+//! to resident weights, devices run it. [`Shape::try_map`] is the only traversal. Options that change a number a kernel
+//! reads are fields; options that change which buffers exist, their order or what is cached are variants.
+
+/// A model: what it holds and in which order it is applied.
+#[derive(Clone, Debug)]
+pub struct Shape<W> {
+    /// The family's name, for people.
+    pub family: &'static str,
+    /// Width of the residual stream.
+    pub hidden: u32,
+    /// Rows of the embedding table and of the logits.
+    pub vocab: u32,
+    /// The longest context the model was trained for, in tokens.
+    pub context_tokens: u32,
+    /// Token ids to the residual stream.
+    pub embed: Embed<W>,
+    /// The rotary embeddings that attention layers refer to by index.
+    pub ropes: Vec<Rope<W>>,
+    /// The layers in order.
+    pub blocks: Vec<Block<W>>,
+    /// The norm before the head.
+    pub norm: Norm<W>,
+    /// The residual stream to logits.
+    pub head: Head<W>,
+}
+
+/// The embedding table: `(vocab, hidden)`.
+#[derive(Clone, Debug)]
+pub struct Embed<W> {
+    /// The table.
+    pub table: W,
+    /// Factor on every embedding.
+    pub scale: f32,
+}
+
+/// The projection to logits.
+#[derive(Clone, Debug)]
+pub struct Head<W> {
+    /// `(vocab, hidden)`.
+    pub output: Linear<W>,
+    /// Factor on every logit, before the cap.
+    pub scale: f32,
+    /// `cap * tanh(logit / cap)` where set.
+    pub soft_cap: Option<f32>,
+}
+
+/// One layer: a token mixer and a feed-forward network, each inside its own residual.
+#[derive(Clone, Debug)]
+pub struct Block<W> {
+    /// Mixes tokens.
+    pub mixer: Branch<Mixer<W>, W>,
+    /// Works on each token alone.
+    pub ffn: Branch<Ffn<W>, W>,
+    /// How the two are joined.
+    pub wiring: Wiring,
+}
+
+/// How the two branches of a block read the residual stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wiring {
+    /// The feed-forward network reads the stream after the mixer was added.
+    Sequential,
+    /// Both read the block's input; their outputs are added together.
+    Parallel,
+}
+
+/// `x + scale * post_norm(op(norm(x)))`.
+#[derive(Clone, Debug)]
+pub struct Branch<T, W> {
+    /// Before the operation; without one it reads the residual stream itself.
+    pub norm: Option<Norm<W>>,
+    /// The operation.
+    pub op: T,
+    /// After the operation, before the addition.
+    pub post_norm: Option<Norm<W>>,
+    /// Factor on what is added.
+    pub scale: f32,
+}
+
+/// The ways to mix tokens.
+#[derive(Clone, Debug)]
+pub enum Mixer<W> {
+    /// Softmax attention over cached keys and values.
+    Attention(Attention<W>),
+}
+
+/// Softmax attention with grouped query heads (Vaswani 2017, arXiv:1706.03762; Ainslie 2023, arXiv:2305.13245).
+#[derive(Clone, Debug)]
+pub struct Attention<W> {
+    /// Query heads.
+    pub heads: u32,
+    /// Key and value heads; `heads` is a multiple.
+    pub kv_heads: u32,
+    /// Width of a head.
+    pub head_dim: u32,
+    /// `(heads * head_dim, hidden)`.
+    pub q: Linear<W>,
+    /// `(kv_heads * head_dim, hidden)`.
+    pub k: Linear<W>,
+    /// `(kv_heads * head_dim, hidden)`.
+    pub v: Linear<W>,
+    /// `(hidden, heads * head_dim)`.
+    pub output: Linear<W>,
+    /// On the queries before rope: its width is one head's, or all heads' together.
+    pub q_norm: Option<Norm<W>>,
+    /// On the keys before rope.
+    pub k_norm: Option<Norm<W>>,
+    /// Index into [`Shape::ropes`]; a layer without one has no position but the order of the cache.
+    pub rope: Option<usize>,
+    /// Tokens that a query sees, itself included; all where unset.
+    pub window_tokens: Option<u32>,
+    /// `cap * tanh(score / cap)` on the scaled scores where set.
+    pub soft_cap: Option<f32>,
+    /// Factor on the scores.
+    pub scale: f32,
+}
+
+/// The feed-forward networks.
+#[derive(Clone, Debug)]
+pub enum Ffn<W> {
+    /// One network for every token.
+    Dense(Dense<W>),
+}
+
+/// `down(activation(gate(x)) * up(x))`, or `down(activation(up(x)))` without a gate (Shazeer 2020, arXiv:2002.05202).
+#[derive(Clone, Debug)]
+pub struct Dense<W> {
+    /// `(width, hidden)`.
+    pub gate: Option<Linear<W>>,
+    /// `(width, hidden)`.
+    pub up: Linear<W>,
+    /// `(hidden, width)`.
+    pub down: Linear<W>,
+    /// Of the gate, or of `up` where there is none.
+    pub activation: Activation,
+}
+
+/// The elementwise functions of feed-forward networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// `x * sigmoid(x)`.
+    Silu,
+    /// `x * normal_cdf(x)` in its tanh form (Hendrycks 2016, arXiv:1606.08415).
+    GeluTanh,
+    /// `x * normal_cdf(x)` with the error function.
+    Gelu,
+    /// `max(x, 0)^2`.
+    ReluSquared,
+}
+
+/// A matrix `(rows, columns)` and an optional bias of `rows`: `y = weight x + bias`.
+#[derive(Clone, Debug)]
+pub struct Linear<W> {
+    /// Outputs.
+    pub rows: u32,
+    /// Inputs.
+    pub columns: u32,
+    /// The matrix.
+    pub weight: W,
+    /// Added to every output.
+    pub bias: Option<W>,
+}
+
+/// A normalisation of each group of `width` neighbouring values.
+#[derive(Clone, Debug)]
+pub struct Norm<W> {
+    /// The formula.
+    pub kind: NormKind,
+    /// Values that are normalised together; the length of `weight`.
+    pub width: u32,
+    /// Added under the root.
+    pub epsilon: f32,
+    /// Factor on every normalised value.
+    pub weight: W,
+    /// Added to every value afterwards.
+    pub bias: Option<W>,
+}
+
+/// The normalisations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// `x / sqrt(mean(x^2) + epsilon)` (Zhang 2019, arXiv:1910.07467).
+    Rms,
+    /// `(x - mean(x)) / sqrt(variance(x) + epsilon)` (Ba 2016, arXiv:1607.06450).
+    Layer,
+}
+
+/// A rotary position embedding (Su 2021, arXiv:2104.09864): turns pairs of a head's first `dims` values by
+/// `position * base^(-2i / dims)`, the frequencies scaled as `scaling` says.
+#[derive(Clone, Debug)]
+pub struct Rope<W> {
+    /// Which values make a pair.
+    pub style: RopeStyle,
+    /// Values of a head that are turned; the rest pass unchanged.
+    pub dims: u32,
+    /// The base of the frequencies.
+    pub base: f32,
+    /// How frequencies are stretched beyond the first training context.
+    pub scaling: RopeScaling<W>,
+}
+
+/// Which two values of a head turn together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RopeStyle {
+    /// `i` and `i + dims / 2`.
+    Halves,
+    /// `2i` and `2i + 1`.
+    Pairs,
+}
+
+/// How rotary frequencies are stretched.
+#[derive(Clone, Debug)]
+pub enum RopeScaling<W> {
+    /// As they are.
+    None,
+    /// Every frequency divided by `factor` (Chen 2023, arXiv:2306.15595).
+    Linear {
+        /// The divisor.
+        factor: f32,
+    },
+    /// Low frequencies divided by `factor`, high ones kept, those between blended (Llama 3.1).
+    Llama3 {
+        /// Divisor of the low frequencies.
+        factor: f32,
+        /// Wavelengths over `original_context / low` are low frequencies.
+        low: f32,
+        /// Wavelengths under `original_context / high` are high frequencies.
+        high: f32,
+        /// The first training context, in tokens.
+        original_context_tokens: u32,
+    },
+    /// Each frequency divided by its own factor: `(dims / 2)`.
+    Each(Factors<W>),
+    /// Two sets of factors, by how long a sequence may become (`LongRoPE`: Ding 2024, arXiv:2402.13753).
+    LongShort {
+        /// Sequences that may grow past this many tokens take the long factors.
+        original_context_tokens: u32,
+        /// For sequences that may grow longer.
+        long: Factors<W>,
+        /// For all others.
+        short: Factors<W>,
+        /// Factor on the sines and cosines.
+        attention_factor: f32,
+    },
+}
+
+/// Rope factors, where the file keeps them.
+#[derive(Clone, Debug)]
+pub enum Factors<W> {
+    /// A tensor.
+    Tensor(W),
+    /// Numbers of the configuration.
+    Numbers(Vec<f32>),
+}
+
+impl<W> Shape<W> {
+    /// The same shape with `map` applied to every weight slot, in the order of the forward pass; stops at the first error.
+    ///
+    /// # Errors
+    /// The first that `map` returns.
+    pub fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Shape<V>, E> {
+        Ok(Shape {
+            family: self.family,
+            hidden: self.hidden,
+            vocab: self.vocab,
+            context_tokens: self.context_tokens,
+            embed: Embed {
+                table: map(&self.embed.table)?,
+                scale: self.embed.scale,
+            },
+            ropes: self
+                .ropes
+                .iter()
+                .map(|rope| rope.try_map(map))
+                .collect::<Result<_, _>>()?,
+            blocks: self
+                .blocks
+                .iter()
+                .map(|block| block.try_map(map))
+                .collect::<Result<_, _>>()?,
+            norm: self.norm.try_map(map)?,
+            head: Head {
+                output: self.head.output.try_map(map)?,
+                scale: self.head.scale,
+                soft_cap: self.head.soft_cap,
+            },
+        })
+    }
+
+    /// Calls `visit` with every weight slot, in the order of the forward pass.
+    pub fn for_each(&self, mut visit: impl FnMut(&W)) {
+        let Ok(_) = self.try_map(&mut |weight| {
+            visit(weight);
+            Ok::<(), std::convert::Infallible>(())
+        });
+    }
+
+    /// Values cached for every token of a sequence, over all layers (keys and values).
+    pub fn cached_values_per_token(&self) -> u64 {
+        self.blocks
+            .iter()
+            .map(|block| block.mixer.op.cached_values_per_token())
+            .sum()
+    }
+}
+
+impl<W> Block<W> {
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Block<V>, E> {
+        Ok(Block {
+            mixer: self.mixer.try_map(map, Mixer::try_map)?,
+            ffn: self.ffn.try_map(map, Ffn::try_map)?,
+            wiring: self.wiring,
+        })
+    }
+}
+
+impl<T, W> Branch<T, W> {
+    fn try_map<U, V, E, F: FnMut(&W) -> Result<V, E>>(
+        &self,
+        map: &mut F,
+        inside: impl FnOnce(&T, &mut F) -> Result<U, E>,
+    ) -> Result<Branch<U, V>, E> {
+        Ok(Branch {
+            norm: self.norm.as_ref().map(|norm| norm.try_map(map)).transpose()?,
+            op: inside(&self.op, map)?,
+            post_norm: self.post_norm.as_ref().map(|norm| norm.try_map(map)).transpose()?,
+            scale: self.scale,
+        })
+    }
+}
+
+impl<W> Mixer<W> {
+    /// Values that one token adds to the cache of this layer.
+    pub fn cached_values_per_token(&self) -> u64 {
+        match self {
+            Self::Attention(attention) => 2 * u64::from(attention.kv_heads) * u64::from(attention.head_dim),
+        }
+    }
+
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Mixer<V>, E> {
+        Ok(match self {
+            Self::Attention(attention) => Mixer::Attention(attention.try_map(map)?),
+        })
+    }
+}
+
+impl<W> Attention<W> {
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Attention<V>, E> {
+        Ok(Attention {
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            head_dim: self.head_dim,
+            q: self.q.try_map(map)?,
+            k: self.k.try_map(map)?,
+            v: self.v.try_map(map)?,
+            q_norm: self.q_norm.as_ref().map(|norm| norm.try_map(map)).transpose()?,
+            k_norm: self.k_norm.as_ref().map(|norm| norm.try_map(map)).transpose()?,
+            output: self.output.try_map(map)?,
+            rope: self.rope,
+            window_tokens: self.window_tokens,
+            soft_cap: self.soft_cap,
+            scale: self.scale,
+        })
+    }
+}
+
+impl<W> Ffn<W> {
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Ffn<V>, E> {
+        Ok(match self {
+            Self::Dense(dense) => Ffn::Dense(Dense {
+                gate: dense.gate.as_ref().map(|gate| gate.try_map(map)).transpose()?,
+                up: dense.up.try_map(map)?,
+                down: dense.down.try_map(map)?,
+                activation: dense.activation,
+            }),
+        })
+    }
+}
+
+impl<W> Linear<W> {
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Linear<V>, E> {
+        Ok(Linear {
+            rows: self.rows,
+            columns: self.columns,
+            weight: map(&self.weight)?,
+            bias: self.bias.as_ref().map(map).transpose()?,
+        })
+    }
+}
+
+impl<W> Norm<W> {
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Norm<V>, E> {
+        Ok(Norm {
+            kind: self.kind,
+            width: self.width,
+            epsilon: self.epsilon,
+            weight: map(&self.weight)?,
+            bias: self.bias.as_ref().map(map).transpose()?,
+        })
+    }
+}
+
+impl<W> Rope<W> {
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Rope<V>, E> {
+        let scaling = match &self.scaling {
+            RopeScaling::None => RopeScaling::None,
+            RopeScaling::Linear { factor } => RopeScaling::Linear { factor: *factor },
+            RopeScaling::Llama3 {
+                factor,
+                low,
+                high,
+                original_context_tokens,
+            } => RopeScaling::Llama3 {
+                factor: *factor,
+                low: *low,
+                high: *high,
+                original_context_tokens: *original_context_tokens,
+            },
+            RopeScaling::Each(factors) => RopeScaling::Each(factors.try_map(map)?),
+            RopeScaling::LongShort {
+                original_context_tokens,
+                long,
+                short,
+                attention_factor,
+            } => RopeScaling::LongShort {
+                original_context_tokens: *original_context_tokens,
+                long: long.try_map(map)?,
+                short: short.try_map(map)?,
+                attention_factor: *attention_factor,
+            },
+        };
+        Ok(Rope {
+            style: self.style,
+            dims: self.dims,
+            base: self.base,
+            scaling,
+        })
+    }
+}
+
+impl<W> Factors<W> {
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Factors<V>, E> {
+        Ok(match self {
+            Self::Tensor(weight) => Factors::Tensor(map(weight)?),
+            Self::Numbers(numbers) => Factors::Numbers(numbers.clone()),
+        })
+    }
+}
