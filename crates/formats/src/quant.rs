@@ -4,6 +4,21 @@
 //! type under `quant/` knows a block's inside. Nothing here is fast: kernels are the devices' business, and are checked
 //! against this.
 
+mod bf16;
+mod f16;
+mod plain;
+mod q2_k;
+mod q3_k;
+mod q4_0;
+mod q4_1;
+mod q4_k;
+mod q5_0;
+mod q5_1;
+mod q5_k;
+mod q6_k;
+mod q8_0;
+mod scales_6bit;
+
 /// How the values of a tensor are stored. The names are those of ggml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types, missing_docs)]
@@ -151,5 +166,52 @@ impl Quant {
         } else {
             None
         }
+    }
+
+    /// The values of whole blocks, in order.
+    ///
+    /// `values` is a multiple of [`Self::block_len`] long and `blocks` holds exactly their bytes; loading has checked
+    /// that, so anything else is a bug and panics. The content of the bytes is free: any of them gives some values.
+    pub fn dequantise(self, blocks: &[u8], values: &mut [f32]) {
+        assert!(
+            self.row_bytes(values.len()) == Some(blocks.len()),
+            "{} bytes of {} are not {} values",
+            blocks.len(),
+            self.name(),
+            values.len()
+        );
+        match self {
+            Self::F32 => each_block(blocks, values, plain::dequantise_f32),
+            Self::F16 => f16::dequantise(blocks, values),
+            Self::BF16 => each_block(blocks, values, bf16::dequantise),
+            Self::Q4_0 => each_block(blocks, values, q4_0::dequantise),
+            Self::Q4_1 => each_block(blocks, values, q4_1::dequantise),
+            Self::Q5_0 => each_block(blocks, values, q5_0::dequantise),
+            Self::Q5_1 => each_block(blocks, values, q5_1::dequantise),
+            Self::Q8_0 => each_block(blocks, values, q8_0::dequantise),
+            Self::Q2_K => each_block(blocks, values, q2_k::dequantise),
+            Self::Q3_K => each_block(blocks, values, q3_k::dequantise),
+            Self::Q4_K => each_block(blocks, values, q4_k::dequantise),
+            Self::Q5_K => each_block(blocks, values, q5_k::dequantise),
+            Self::Q6_K => each_block(blocks, values, q6_k::dequantise),
+            Self::I8 => each_block(blocks, values, plain::dequantise_i8),
+            Self::I16 => each_block(blocks, values, plain::dequantise_i16),
+            Self::I32 => each_block(blocks, values, plain::dequantise_i32),
+            Self::I64 => each_block(blocks, values, plain::dequantise_i64),
+            Self::F64 => each_block(blocks, values, plain::dequantise_f64),
+            _ => panic!("{} is not read yet", self.name()),
+        }
+    }
+}
+
+/// Runs one type's dequantiser over every block: `BYTES` bytes become `VALUES` values.
+#[inline(always)]
+fn each_block<const BYTES: usize, const VALUES: usize>(
+    blocks: &[u8],
+    values: &mut [f32],
+    dequantise: impl Fn(&[u8; BYTES], &mut [f32; VALUES]),
+) {
+    for (block, values) in blocks.as_chunks().0.iter().zip(values.as_chunks_mut().0) {
+        dequantise(block, values);
     }
 }

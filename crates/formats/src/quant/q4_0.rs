@@ -1,0 +1,18 @@
+//! `Q4_0`: 32 values, 4 bits each, one scale. `value = scale * (code - 8)`.
+//!
+//! ```text
+//! byte  0..2    scale (f16)
+//! byte  2..18   codes: byte 2 + i holds value i in its low nibble and value i + 16 in its high nibble
+//! ```
+
+use super::f16;
+
+/// Values of one block.
+pub(super) fn dequantise(block: &[u8; 18], values: &mut [f32; 32]) {
+    let scale = f16::scale(block, 0);
+    for i in 0..16 {
+        let codes = block[2 + i];
+        values[i] = scale * ((codes & 15) as i32 - 8) as f32;
+        values[i + 16] = scale * ((codes >> 4) as i32 - 8) as f32;
+    }
+}
