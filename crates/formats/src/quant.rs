@@ -4,9 +4,25 @@
 //! type under `quant/` knows a block's inside. Nothing here is fast: kernels are the devices' business, and are checked
 //! against this.
 
+mod affine_blocks;
 mod bf16;
+mod blocks;
 mod f16;
+mod grids;
+mod iq1_m;
+mod iq1_s;
+mod iq2_s;
+mod iq2_xs;
+mod iq2_xxs;
+mod iq3_s;
+mod iq3_xxs;
+mod iq4_nl;
+mod iq4_xs;
+mod mxfp4;
+mod nvfp4;
 mod plain;
+mod q1_0;
+mod q2_0;
 mod q2_k;
 mod q3_k;
 mod q4_0;
@@ -17,7 +33,11 @@ mod q5_1;
 mod q5_k;
 mod q6_k;
 mod q8_0;
-mod scales_6bit;
+mod search;
+mod tq1_0;
+mod tq2_0;
+
+use blocks::Rows;
 
 /// How the values of a tensor are stored. The names are those of ggml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,37 +201,165 @@ impl Quant {
             values.len()
         );
         match self {
-            Self::F32 => each_block(blocks, values, plain::dequantise_f32),
+            Self::F32 => blocks::dequantise(blocks, values, plain::dequantise_f32),
             Self::F16 => f16::dequantise(blocks, values),
-            Self::BF16 => each_block(blocks, values, bf16::dequantise),
-            Self::Q4_0 => each_block(blocks, values, q4_0::dequantise),
-            Self::Q4_1 => each_block(blocks, values, q4_1::dequantise),
-            Self::Q5_0 => each_block(blocks, values, q5_0::dequantise),
-            Self::Q5_1 => each_block(blocks, values, q5_1::dequantise),
-            Self::Q8_0 => each_block(blocks, values, q8_0::dequantise),
-            Self::Q2_K => each_block(blocks, values, q2_k::dequantise),
-            Self::Q3_K => each_block(blocks, values, q3_k::dequantise),
-            Self::Q4_K => each_block(blocks, values, q4_k::dequantise),
-            Self::Q5_K => each_block(blocks, values, q5_k::dequantise),
-            Self::Q6_K => each_block(blocks, values, q6_k::dequantise),
-            Self::I8 => each_block(blocks, values, plain::dequantise_i8),
-            Self::I16 => each_block(blocks, values, plain::dequantise_i16),
-            Self::I32 => each_block(blocks, values, plain::dequantise_i32),
-            Self::I64 => each_block(blocks, values, plain::dequantise_i64),
-            Self::F64 => each_block(blocks, values, plain::dequantise_f64),
-            _ => panic!("{} is not read yet", self.name()),
+            Self::BF16 => blocks::dequantise(blocks, values, bf16::dequantise),
+            Self::Q4_0 => blocks::dequantise(blocks, values, q4_0::dequantise),
+            Self::Q4_1 => blocks::dequantise(blocks, values, q4_1::dequantise),
+            Self::Q5_0 => blocks::dequantise(blocks, values, q5_0::dequantise),
+            Self::Q5_1 => blocks::dequantise(blocks, values, q5_1::dequantise),
+            Self::Q8_0 => blocks::dequantise(blocks, values, q8_0::dequantise),
+            Self::Q2_K => blocks::dequantise(blocks, values, q2_k::dequantise),
+            Self::Q3_K => blocks::dequantise(blocks, values, q3_k::dequantise),
+            Self::Q4_K => blocks::dequantise(blocks, values, q4_k::dequantise),
+            Self::Q5_K => blocks::dequantise(blocks, values, q5_k::dequantise),
+            Self::Q6_K => blocks::dequantise(blocks, values, q6_k::dequantise),
+            Self::IQ2_XXS => blocks::dequantise(blocks, values, iq2_xxs::dequantise),
+            Self::IQ2_XS => blocks::dequantise(blocks, values, iq2_xs::dequantise),
+            Self::IQ2_S => blocks::dequantise(blocks, values, iq2_s::dequantise),
+            Self::IQ3_XXS => blocks::dequantise(blocks, values, iq3_xxs::dequantise),
+            Self::IQ3_S => blocks::dequantise(blocks, values, iq3_s::dequantise),
+            Self::IQ1_S => blocks::dequantise(blocks, values, iq1_s::dequantise),
+            Self::IQ1_M => blocks::dequantise(blocks, values, iq1_m::dequantise),
+            Self::IQ4_NL => blocks::dequantise(blocks, values, iq4_nl::dequantise),
+            Self::IQ4_XS => blocks::dequantise(blocks, values, iq4_xs::dequantise),
+            Self::TQ1_0 => blocks::dequantise(blocks, values, tq1_0::dequantise),
+            Self::TQ2_0 => blocks::dequantise(blocks, values, tq2_0::dequantise),
+            Self::MXFP4 => blocks::dequantise(blocks, values, mxfp4::dequantise),
+            Self::NVFP4 => blocks::dequantise(blocks, values, nvfp4::dequantise),
+            Self::Q1_0 => blocks::dequantise(blocks, values, q1_0::dequantise),
+            Self::Q2_0 => blocks::dequantise(blocks, values, q2_0::dequantise),
+            Self::I8 => blocks::dequantise(blocks, values, plain::dequantise_i8),
+            Self::I16 => blocks::dequantise(blocks, values, plain::dequantise_i16),
+            Self::I32 => blocks::dequantise(blocks, values, plain::dequantise_i32),
+            Self::I64 => blocks::dequantise(blocks, values, plain::dequantise_i64),
+            Self::F64 => blocks::dequantise(blocks, values, plain::dequantise_f64),
         }
+    }
+
+    /// Whether [`Self::quantise`] knows this type.
+    pub fn can_quantise(self) -> bool {
+        self.quantiser().is_some()
+    }
+
+    /// Appends `values`, rows of `columns` values each, to `out` as blocks of this type.
+    ///
+    /// `importance` says for each column how much its errors matter: the mean square of the activations that meet it (an
+    /// importance matrix). Types that have no choice to make ignore it. Values that are no number, or too large for the
+    /// type, become something that dequantises without harm, but not to what they were. On an error `out` is as it was.
+    pub fn quantise(
+        self,
+        values: &[f32],
+        columns: usize,
+        importance: Option<&[f32]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), QuantError> {
+        let quantiser = self.quantiser().ok_or(QuantError::Unsupported { name: self.name() })?;
+        if columns == 0 || !columns.is_multiple_of(self.block_len()) {
+            return Err(QuantError::Columns {
+                name: self.name(),
+                columns,
+                block_len: self.block_len(),
+            });
+        }
+        if !values.len().is_multiple_of(columns) {
+            return Err(QuantError::Rows {
+                values: values.len(),
+                columns,
+            });
+        }
+        if let Some(importance) = importance.filter(|importance| importance.len() != columns) {
+            return Err(QuantError::Importance {
+                found: importance.len(),
+                columns,
+            });
+        }
+        let start = out.len();
+        out.resize(start + values.len() / self.block_len() * self.block_bytes(), 0);
+        quantiser(
+            Rows {
+                values,
+                columns,
+                importance,
+            },
+            &mut out[start..],
+        );
+        Ok(())
+    }
+
+    /// What turns whole rows into zeroed bytes of the right length.
+    fn quantiser(self) -> Option<fn(Rows<'_>, &mut [u8])> {
+        Some(match self {
+            Self::F32 => |rows, out| rows.quantise(out, plain::quantise_f32),
+            Self::F16 => |rows, out| rows.quantise(out, f16::quantise),
+            Self::BF16 => |rows, out| rows.quantise(out, bf16::quantise),
+            Self::Q4_0 => |rows, out| rows.quantise_by_weight(out, q4_0::quantise),
+            Self::Q4_1 => |rows, out| rows.quantise_by_weight(out, q4_1::quantise),
+            Self::Q5_0 => |rows, out| rows.quantise_by_weight(out, q5_0::quantise),
+            Self::Q5_1 => |rows, out| rows.quantise_by_weight(out, q5_1::quantise),
+            Self::Q8_0 => |rows, out| rows.quantise(out, q8_0::quantise),
+            Self::Q2_K => |rows, out| rows.quantise_by_importance(out, q2_k::quantise),
+            Self::Q3_K => |rows, out| rows.quantise_by_importance(out, q3_k::quantise),
+            Self::Q4_K => |rows, out| rows.quantise_by_importance(out, q4_k::quantise),
+            Self::Q5_K => |rows, out| rows.quantise_by_importance(out, q5_k::quantise),
+            Self::Q6_K => |rows, out| rows.quantise_by_importance(out, q6_k::quantise),
+            Self::IQ4_NL => |rows, out| rows.quantise_by_importance(out, iq4_nl::quantise),
+            Self::IQ4_XS => |rows, out| rows.quantise_by_importance(out, iq4_xs::quantise),
+            Self::TQ1_0 => |rows, out| rows.quantise(out, tq1_0::quantise),
+            Self::TQ2_0 => |rows, out| rows.quantise(out, tq2_0::quantise),
+            Self::MXFP4 => |rows, out| rows.quantise(out, mxfp4::quantise),
+            Self::NVFP4 => |rows, out| rows.quantise(out, nvfp4::quantise),
+            Self::Q1_0 => |rows, out| rows.quantise(out, q1_0::quantise),
+            Self::Q2_0 => |rows, out| rows.quantise(out, q2_0::quantise),
+            Self::IQ2_XXS
+            | Self::IQ2_XS
+            | Self::IQ2_S
+            | Self::IQ3_XXS
+            | Self::IQ3_S
+            | Self::IQ1_S
+            | Self::IQ1_M
+            | Self::I8
+            | Self::I16
+            | Self::I32
+            | Self::I64
+            | Self::F64 => return None,
+        })
     }
 }
 
-/// Runs one type's dequantiser over every block: `BYTES` bytes become `VALUES` values.
-#[inline(always)]
-fn each_block<const BYTES: usize, const VALUES: usize>(
-    blocks: &[u8],
-    values: &mut [f32],
-    dequantise: impl Fn(&[u8; BYTES], &mut [f32; VALUES]),
-) {
-    for (block, values) in blocks.as_chunks().0.iter().zip(values.as_chunks_mut().0) {
-        dequantise(block, values);
-    }
+/// Why values were not quantised.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuantError {
+    /// The type can be read, not written.
+    #[error("there is no quantiser for {name}: take a type such as Q4_K, Q6_K or Q8_0")]
+    Unsupported {
+        /// The type.
+        name: &'static str,
+    },
+    /// A row is no whole number of blocks.
+    #[error("a row of {columns} values cannot be {name}: it must be a multiple of {block_len}")]
+    Columns {
+        /// The type.
+        name: &'static str,
+        /// Values in a row.
+        columns: usize,
+        /// Values in a block.
+        block_len: usize,
+    },
+    /// The values are no whole number of rows.
+    #[error("{values} values are no whole rows of {columns}")]
+    Rows {
+        /// Values given.
+        values: usize,
+        /// Values in a row.
+        columns: usize,
+    },
+    /// Importance is not one number for each column.
+    #[error("the importance of {found} columns does not fit rows of {columns}")]
+    Importance {
+        /// Numbers given.
+        found: usize,
+        /// Values in a row.
+        columns: usize,
+    },
 }

@@ -16,12 +16,6 @@ fn dequantise_shared() {
         return;
     }
     for quant in Quant::ALL {
-        if quant.name().starts_with("IQ") || quant.name().starts_with("TQ") || quant.name().contains("FP4") {
-            continue;
-        }
-        if matches!(quant, Quant::Q1_0 | Quant::Q2_0) {
-            continue;
-        }
         let name = quant.name().to_lowercase();
         let Ok(blocks) = std::fs::read(dir.join(format!("{name}.blocks.bin"))) else {
             continue;

@@ -14,6 +14,6 @@ pub(super) fn dequantise(block: &[u8; 2], values: &mut [f32; 1]) {
 }
 
 /// Round to nearest, ties to even.
-pub(super) fn quantise(values: &[f32; 1], _importance: Option<&[f32; 1]>, block: &mut [u8; 2]) {
+pub(super) fn quantise(values: &[f32; 1], block: &mut [u8; 2]) {
     *block = bf16::from_f32(values[0]).to_le_bytes();
 }

@@ -24,7 +24,7 @@ pub(super) fn dequantise(blocks: &[u8], values: &mut [f32]) {
 }
 
 /// Round to nearest, ties to even.
-pub(super) fn quantise(values: &[f32; 1], _importance: Option<&[f32; 1]>, block: &mut [u8; 2]) {
+pub(super) fn quantise(values: &[f32; 1], block: &mut [u8; 2]) {
     *block = f16::from_f32(values[0]).to_le_bytes();
 }
 

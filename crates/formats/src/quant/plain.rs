@@ -8,7 +8,7 @@ pub(super) fn dequantise_f32(block: &[u8; 4], values: &mut [f32; 1]) {
 }
 
 /// `F32`, bit for bit.
-pub(super) fn quantise_f32(values: &[f32; 1], _importance: Option<&[f32; 1]>, block: &mut [u8; 4]) {
+pub(super) fn quantise_f32(values: &[f32; 1], block: &mut [u8; 4]) {
     *block = values[0].to_le_bytes();
 }
 

@@ -9,7 +9,9 @@
 //! byte 82..84   minimum (f16)
 //! ```
 
+use super::affine_blocks::{self, Recipe};
 use super::f16;
+use super::search::Sweep;
 
 /// Values of one block.
 pub(super) fn dequantise(block: &[u8; 84], values: &mut [f32; 256]) {
@@ -23,4 +25,36 @@ pub(super) fn dequantise(block: &[u8; 84], values: &mut [f32; 256]) {
             values[i] = scale * (codes[i] >> (2 * run) & 3) as f32 - minimum;
         }
     }
+}
+
+const RECIPE: Recipe<16> = Recipe {
+    limit: 3,
+    sub_limit: 15,
+    sweep: Sweep {
+        first: -0.5,
+        step: 0.1,
+        steps: 15,
+        absolute: true,
+    },
+    weights: |values| values.map(f32::abs),
+    mean_squares: 1.0,
+};
+
+/// The best fit, weighed by importance where it is known.
+pub(super) fn quantise(values: &[f32; 256], importance: Option<&[f32; 256]>, block: &mut [u8; 84]) {
+    let fit = affine_blocks::fit::<16, 16>(values, importance, &RECIPE);
+    for sub in 0..16 {
+        block[sub] = fit.sub_scales[sub] | fit.sub_minimums[sub] << 4;
+    }
+    block[16..80].copy_from_slice(&pack_two_bits(&fit.codes));
+    block[80..82].copy_from_slice(&fit.scale.to_le_bytes());
+    block[82..84].copy_from_slice(&fit.minimum.to_le_bytes());
+}
+
+/// Codes of two bits where this type, `Q3_K` and `TQ2_0` keep them.
+pub(super) fn pack_two_bits(codes: &[u8; 256]) -> [u8; 64] {
+    std::array::from_fn(|byte| {
+        let first = byte / 32 * 128 + byte % 32;
+        (0..4).map(|run| (codes[first + 32 * run] & 3) << (2 * run)).sum()
+    })
 }

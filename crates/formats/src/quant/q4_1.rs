@@ -7,6 +7,7 @@
 //! ```
 
 use super::f16;
+use super::search::{self, Sweep};
 
 /// Values of one block.
 pub(super) fn dequantise(block: &[u8; 20], values: &mut [f32; 32]) {
@@ -15,5 +16,21 @@ pub(super) fn dequantise(block: &[u8; 20], values: &mut [f32; 32]) {
         let codes = block[4 + i];
         values[i] = scale * (codes & 15) as f32 + minimum;
         values[i + 16] = scale * (codes >> 4) as f32 + minimum;
+    }
+}
+
+/// With weights for the errors of the values, the best fit for them; without, the one that spans their range.
+pub(super) fn quantise(values: &[f32; 32], weights: Option<&[f32; 32]>, block: &mut [u8; 20]) {
+    let (scale, minimum, codes) = match weights {
+        Some(weights) => {
+            let fit = search::affine(values, 15, weights, &Sweep::BY_IMPORTANCE);
+            (fit.scale, -fit.minimum, fit.codes)
+        }
+        None => search::affine_by_range(values, 15),
+    };
+    f16::store_scale(block, 0, scale);
+    f16::store_scale(block, 2, minimum);
+    for i in 0..16 {
+        block[4 + i] = codes[i] | codes[i + 16] << 4;
     }
 }

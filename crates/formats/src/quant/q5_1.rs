@@ -8,6 +8,7 @@
 //! ```
 
 use super::f16;
+use super::search::{self, Sweep};
 
 /// Values of one block.
 pub(super) fn dequantise(block: &[u8; 24], values: &mut [f32; 32]) {
@@ -20,4 +21,23 @@ pub(super) fn dequantise(block: &[u8; 24], values: &mut [f32; 32]) {
         values[i] = scale * first as f32 + minimum;
         values[i + 16] = scale * second as f32 + minimum;
     }
+}
+
+/// With weights for the errors of the values, the best fit for them; without, the one that spans their range.
+pub(super) fn quantise(values: &[f32; 32], weights: Option<&[f32; 32]>, block: &mut [u8; 24]) {
+    let (scale, minimum, codes) = match weights {
+        Some(weights) => {
+            let fit = search::affine(values, 31, weights, &Sweep::BY_IMPORTANCE);
+            (fit.scale, -fit.minimum, fit.codes)
+        }
+        None => search::affine_by_range(values, 31),
+    };
+    f16::store_scale(block, 0, scale);
+    f16::store_scale(block, 2, minimum);
+    let mut fifth = 0;
+    for i in 0..16 {
+        block[8 + i] = (codes[i] & 15) | (codes[i + 16] & 15) << 4;
+        fifth |= u32::from(codes[i] >> 4) << i | u32::from(codes[i + 16] >> 4) << (i + 16);
+    }
+    block[4..8].copy_from_slice(&u32::to_le_bytes(fifth));
 }

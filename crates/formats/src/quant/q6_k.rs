@@ -10,6 +10,7 @@
 //! ```
 
 use super::f16;
+use super::search::{ZERO_BELOW, extreme, nearest, symmetric};
 
 /// Values of one block.
 pub(super) fn dequantise(block: &[u8; 210], values: &mut [f32; 256]) {
@@ -44,4 +45,51 @@ fn unpack(block: &[u8; 210]) -> [i8; 256] {
         }
     }
     codes
+}
+
+/// The best fit, weighed by importance where it is known, else by the squares of the values.
+pub(super) fn quantise(values: &[f32; 256], importance: Option<&[f32; 256]>, block: &mut [u8; 210]) {
+    block.fill(0);
+    let sub_blocks = values.as_chunks::<16>().0;
+    let fits: [_; 16] = std::array::from_fn(|sub| {
+        let values = &sub_blocks[sub];
+        let weights = match importance {
+            Some(importance) => importance.as_chunks().0[sub],
+            None => values.map(|value| value * value),
+        };
+        symmetric(values, 32, &weights)
+    });
+    let scales = fits.map(|(scale, _)| scale);
+    let largest = extreme(&scales);
+    if largest.abs() < ZERO_BELOW {
+        return;
+    }
+    let inverse = -128.0 / largest;
+    f16::store_scale(block, 208, 1.0 / inverse);
+    let stored = f16::scale(block, 208);
+    let mut codes = [0; 256];
+    for (sub, codes) in codes.as_chunks_mut::<16>().0.iter_mut().enumerate() {
+        let sub_scale = nearest(inverse * scales[sub], -128, 127) as i8;
+        block[192 + sub] = sub_scale as u8;
+        let scale = stored * sub_scale as f32;
+        *codes = if scale == 0.0 {
+            fits[sub].1
+        } else {
+            sub_blocks[sub].map(|value| (nearest(value / scale, -32, 31) + 32) as u8)
+        };
+    }
+    pack(&codes, block);
+}
+
+/// Stores codes, 0 to 63, in the order of the values.
+fn pack(codes: &[u8; 256], block: &mut [u8; 210]) {
+    let (low, high) = block.split_at_mut(128);
+    for (half, codes) in codes.as_chunks::<128>().0.iter().enumerate() {
+        for i in 0..32 {
+            let runs = [codes[i], codes[i + 32], codes[i + 64], codes[i + 96]];
+            low[64 * half + i] = (runs[0] & 15) | (runs[2] & 15) << 4;
+            low[64 * half + 32 + i] = (runs[1] & 15) | (runs[3] & 15) << 4;
+            high[32 * half + i] = runs[0] >> 4 | (runs[1] >> 4) << 2 | (runs[2] >> 4) << 4 | (runs[3] >> 4) << 6;
+        }
+    }
 }
