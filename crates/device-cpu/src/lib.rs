@@ -1,1 +1,13 @@
-//! The CPU device.
+//! The CPU device: scalar kernels, shared over a pool of threads.
+//!
+//! Weights are read where the file is mapped. This crate sees no request and no file.
+
+mod attend;
+mod cache;
+mod executor;
+mod matmul;
+mod ops;
+mod pool;
+
+pub use executor::CpuExecutor;
+pub use ops::Cpu;

@@ -1,2 +1,25 @@
-//! The seam between a model and a machine. Sees no request and no file.
+//! The seam between a model and a machine: what a device must do, what a step is, and the one forward pass.
+//!
+//! A device implements [`Ops`] and, with [`forward()`], an [`Executor`]. This crate sees no request and no file.
 #![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod buffers;
+pub mod conformance;
+pub mod executor;
+pub mod formula;
+pub mod forward;
+pub mod measure;
+pub mod ops;
+pub mod plain;
+pub mod reference;
+pub mod rope;
+pub mod weight;
+
+pub use batch::{Batch, CacheType, Plan, Sequence};
+pub use buffers::{Buffer, Extent};
+pub use executor::{Choice, DeviceError, Executor, Sampled};
+pub use forward::forward;
+pub use measure::{Measured, OpCost};
+pub use ops::Ops;
+pub use weight::{Matrix, Weight};

@@ -1,0 +1,126 @@
+//! The CPU as an executor: a launch computes at once, a sample reads what is there.
+
+use kauri_arch::Shape;
+use kauri_device::{Batch, Buffer, Choice, DeviceError, Executor, Measured, OpCost, Plan, Sampled, Weight, forward};
+
+use crate::ops::Cpu;
+
+/// A model on the CPU.
+pub struct CpuExecutor {
+    shape: Shape<Weight>,
+    plan: Plan,
+    cpu: Cpu,
+    rows: usize,
+    tokens: Vec<Option<u32>>,
+    measuring: bool,
+    costs: Vec<OpCost>,
+}
+
+impl CpuExecutor {
+    /// Sizes every buffer; nothing is allocated after.
+    pub fn new(shape: Shape<Weight>, plan: Plan, threads: usize) -> Self {
+        let cpu = Cpu::new(&shape, &plan, threads);
+        let tokens = Vec::with_capacity(plan.batch_outputs as usize);
+        Self {
+            shape,
+            plan,
+            cpu,
+            rows: 0,
+            tokens,
+            measuring: false,
+            costs: Vec::new(),
+        }
+    }
+}
+
+impl Executor for CpuExecutor {
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn name(&self) -> String {
+        let threads = self.cpu.threads();
+        format!(
+            "CPU, scalar, {threads} {}",
+            if threads == 1 { "thread" } else { "threads" }
+        )
+    }
+
+    fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
+        batch.check(&self.plan, self.shape.vocab);
+        self.rows = batch.outputs.len();
+        self.cpu.begin(batch);
+        let blocks = 0..self.shape.blocks.len();
+        if self.measuring {
+            let mut measured = Measured {
+                device: &mut self.cpu,
+                batch,
+                cache: self.plan.cache,
+                hidden: self.shape.hidden as usize,
+                costs: &mut self.costs,
+            };
+            forward(&mut measured, &self.shape, blocks);
+        } else {
+            forward(&mut self.cpu, &self.shape, blocks);
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
+        assert_eq!(choices.len(), self.rows, "one choice for every output row");
+        let vocab = self.shape.vocab as usize;
+        let logits = &self.cpu.buffer(Buffer::Logits)[..self.rows * vocab];
+        self.tokens.clear();
+        self.tokens.extend(
+            choices
+                .iter()
+                .zip(logits.chunks_exact(vocab))
+                .map(|(choice, row)| match choice {
+                    Choice::Nothing | Choice::Logits => None,
+                    Choice::Greedy { mask } => greedy(row, *mask),
+                }),
+        );
+        let wanted = choices.iter().any(|choice| matches!(choice, Choice::Logits));
+        Ok(Sampled {
+            tokens: &self.tokens,
+            logits: if wanted { logits } else { &[] },
+        })
+    }
+
+    fn measure(&mut self, on: bool) {
+        self.measuring = on;
+        self.costs.clear();
+    }
+
+    fn measured(&self) -> &[OpCost] {
+        &self.costs
+    }
+}
+
+/// The index of the largest value whose bit is set; the lowest among equals; not-a-number never wins.
+fn greedy(row: &[f32], mask: Option<&[u32]>) -> Option<u32> {
+    let allowed =
+        |index: usize| mask.is_none_or(|mask| mask.get(index / 32).is_some_and(|word| word >> (index % 32) & 1 == 1));
+    let mut best: Option<(u32, f32)> = None;
+    for (index, &value) in row.iter().enumerate() {
+        if best.is_none_or(|(_, most)| value > most) && !value.is_nan() && allowed(index) {
+            best = Some((index as u32, value));
+        }
+    }
+    best.map(|(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::greedy;
+
+    #[test]
+    fn greedy_takes_the_first_largest_allowed_number() {
+        let row = [1.0, f32::NAN, 3.0, 3.0, f32::NEG_INFINITY];
+        assert_eq!(greedy(&row, None), Some(2));
+        assert_eq!(greedy(&row, Some(&[0b1_1001])), Some(3));
+        assert_eq!(greedy(&row, Some(&[0b0_0010])), None);
+        assert_eq!(greedy(&row, Some(&[0])), None);
+        assert_eq!(greedy(&[], None), None);
+    }
+}

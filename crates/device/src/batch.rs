@@ -1,0 +1,130 @@
+//! What one step computes: new tokens of several sequences, and where their keys and values are kept.
+//!
+//! Prefill chunks and single decode tokens stand side by side; one sequence is a batch of one. `prompt` decides which pages
+//! belong to whom; a device owns their bytes. A batch is filled again for every step and keeps its memory.
+
+use std::ops::Range;
+
+/// The tokens of one step, ragged: sequence after sequence.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// New token ids, all sequences one after the other.
+    pub tokens: Vec<u32>,
+    /// The sequences, in the order of their tokens.
+    pub sequences: Vec<Sequence>,
+    /// Page tables, one after the other; [`Sequence::pages`] cuts them.
+    pub pages: Vec<u32>,
+    /// Indices into `tokens` whose logits are wanted, ascending.
+    pub outputs: Vec<u32>,
+}
+
+/// One sequence's share of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// Its new tokens, as a range of [`Batch::tokens`].
+    pub tokens: Range<usize>,
+    /// Tokens of it that are cached already: the position of its first new token.
+    pub cached_tokens: u32,
+    /// Its page table, as a range of [`Batch::pages`]: covers cached and new tokens.
+    pub pages: Range<usize>,
+    /// The longest this sequence may become; settles what depends on length (the rope factors of some families) once for
+    /// all its tokens.
+    pub reach_tokens: u32,
+}
+
+/// What a device is sized for at load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Tokens to a page of the cache.
+    pub page_tokens: u32,
+    /// Pages of the cache.
+    pub pages: u32,
+    /// Most tokens of one batch.
+    pub batch_tokens: u32,
+    /// Most rows of logits of one batch.
+    pub batch_outputs: u32,
+    /// How keys and values are kept.
+    pub cache: CacheType,
+}
+
+/// How keys and values are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheType {
+    /// 4 bytes a value.
+    F32,
+    /// 2 bytes a value.
+    F16,
+}
+
+impl Batch {
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.tokens.clear();
+        self.sequences.clear();
+        self.pages.clear();
+        self.outputs.clear();
+    }
+
+    /// Adds a sequence's new tokens; logits are wanted for the last `outputs` of them.
+    ///
+    /// # Panics
+    /// If more outputs are wanted than there are tokens.
+    pub fn push(&mut self, tokens: &[u32], cached_tokens: u32, pages: &[u32], reach_tokens: u32, outputs: usize) {
+        assert!(outputs <= tokens.len(), "{outputs} outputs of {} tokens", tokens.len());
+        let (token_start, page_start) = (self.tokens.len(), self.pages.len());
+        self.tokens.extend_from_slice(tokens);
+        self.pages.extend_from_slice(pages);
+        let end = self.tokens.len();
+        self.outputs.extend((end - outputs..end).map(|index| index as u32));
+        self.sequences.push(Sequence {
+            tokens: token_start..end,
+            cached_tokens,
+            pages: page_start..self.pages.len(),
+            reach_tokens,
+        });
+    }
+
+    /// Checks that the batch fits what a device was sized for: a mistake above the seam, not an outcome.
+    ///
+    /// # Panics
+    /// With what does not fit.
+    pub fn check(&self, plan: &Plan, vocab: u32) {
+        assert!(
+            self.tokens.len() <= plan.batch_tokens as usize,
+            "{} tokens in a batch of {}",
+            self.tokens.len(),
+            plan.batch_tokens
+        );
+        assert!(
+            self.outputs.len() <= plan.batch_outputs as usize,
+            "{} outputs of {}",
+            self.outputs.len(),
+            plan.batch_outputs
+        );
+        assert!(
+            self.tokens.iter().all(|&token| token < vocab),
+            "a token past the vocabulary of {vocab}"
+        );
+        assert!(
+            self.outputs.iter().all(|&index| (index as usize) < self.tokens.len()),
+            "an output past the tokens"
+        );
+        assert!(
+            self.pages.iter().all(|&page| page < plan.pages),
+            "a page past the {} of the cache",
+            plan.pages
+        );
+        for sequence in &self.sequences {
+            let length = sequence.cached_tokens as usize + sequence.tokens.len();
+            let room = sequence.pages.len() * plan.page_tokens as usize;
+            assert!(length <= room, "{length} tokens on {room} places of the cache");
+        }
+    }
+}
+
+impl Sequence {
+    /// Positions of its new tokens.
+    pub fn positions(&self) -> Range<u32> {
+        self.cached_tokens..self.cached_tokens + self.tokens.len() as u32
+    }
+}

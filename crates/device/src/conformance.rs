@@ -1,0 +1,479 @@
+//! The suite that every device passes: each operation, fused and plain, on awkward sizes, against the reference device.
+//!
+//! A device crate's test implements [`Subject`] and calls [`conform`]. Inputs are seeded; buffers that an operation must not
+//! touch, and rows past the batch, are poisoned.
+
+use kauri_arch::{
+    Activation, Attention, Block, Branch, Dense, Embed, Ffn, Head, Linear, Mixer, Norm, NormKind, Rope, RopeScaling,
+    RopeStyle, Shape, Wiring,
+};
+use kauri_formats::{Bytes, Quant};
+
+use crate::batch::{Batch, CacheType, Plan};
+use crate::buffers::Buffer;
+use crate::forward::forward;
+use crate::ops::Ops;
+use crate::plain::Plain;
+use crate::weight::{Matrix, Weight};
+
+/// A device under test.
+pub trait Subject {
+    /// Its operations.
+    type Ops: Ops;
+
+    /// Builds it for a shape.
+    fn new(shape: &Shape<Weight>, plan: Plan) -> Self;
+
+    /// Gives it the batch that the next operations work on.
+    fn begin(&mut self, batch: &Batch);
+
+    /// Its operations and its resident shape.
+    fn parts(&mut self) -> (&mut Self::Ops, &Shape<<Self::Ops as Ops>::Weight>);
+
+    /// Sets the first values of a buffer.
+    fn write(&mut self, buffer: Buffer, values: &[f32]);
+
+    /// The first `count` values of a buffer, when all work is done.
+    fn read(&mut self, buffer: Buffer, count: usize) -> Vec<f32>;
+}
+
+/// What a device may differ by from the reference: `absolute + relative * |expected|`.
+#[derive(Clone, Copy, Debug)]
+pub struct Tolerance {
+    /// In units of the value, where inputs are of size one.
+    pub absolute: f32,
+    /// Share of the expected value.
+    pub relative: f32,
+}
+
+/// Runs the suite; `quants` are the types that the device holds kernels for.
+///
+/// # Panics
+/// At the first value out of tolerance, with the case, the operation and the place.
+pub fn conform<S: Subject>(quants: &[Quant], tolerance: Tolerance) {
+    for (number, case) in cases(quants).into_iter().enumerate() {
+        let shape = case.shape(number as u64 + 1);
+        for batch in batches(shape.vocab, case.plan()) {
+            let mut check = Check::<S>::new(&case, &shape, tolerance);
+            check.operations(&shape, &batch);
+            check.forward(&shape, &batch);
+        }
+    }
+}
+
+/// One small model, chosen to be awkward.
+#[derive(Clone, Debug)]
+struct Case {
+    quant: Quant,
+    hidden: u32,
+    heads: u32,
+    kv_heads: u32,
+    head_dim: u32,
+    ffn: u32,
+    vocab: u32,
+    cache: CacheType,
+    norm: NormKind,
+    activation: Activation,
+    style: RopeStyle,
+    window_tokens: Option<u32>,
+    soft_cap: Option<f32>,
+    gated: bool,
+    biased: bool,
+    head_norm: bool,
+    wiring: Wiring,
+}
+
+fn cases(quants: &[Quant]) -> Vec<Case> {
+    let usual = Case {
+        quant: Quant::F32,
+        hidden: 64,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 32,
+        ffn: 96,
+        vocab: 33,
+        cache: CacheType::F16,
+        norm: NormKind::Rms,
+        activation: Activation::Silu,
+        style: RopeStyle::Halves,
+        window_tokens: None,
+        soft_cap: None,
+        gated: true,
+        biased: false,
+        head_norm: true,
+        wiring: Wiring::Sequential,
+    };
+    let mut cases = Vec::new();
+    for &quant in quants {
+        let (hidden, ffn, head_dim) = if quant.block_len() > 64 {
+            (256, 512, 64)
+        } else {
+            (64, 96, 32)
+        };
+        cases.push(Case {
+            quant,
+            hidden,
+            ffn,
+            head_dim,
+            ..usual.clone()
+        });
+    }
+    let wide = Case {
+        hidden: 48,
+        heads: 1,
+        kv_heads: 1,
+        head_dim: 24,
+        ffn: 31,
+        vocab: 257,
+        head_norm: false,
+        ..usual.clone()
+    };
+    cases.push(Case {
+        cache: CacheType::F32,
+        norm: NormKind::Layer,
+        biased: true,
+        ..wide.clone()
+    });
+    cases.push(Case {
+        activation: Activation::GeluTanh,
+        style: RopeStyle::Pairs,
+        soft_cap: Some(2.0),
+        ..wide.clone()
+    });
+    cases.push(Case {
+        activation: Activation::Gelu,
+        window_tokens: Some(3),
+        gated: false,
+        ..wide.clone()
+    });
+    cases.push(Case {
+        activation: Activation::ReluSquared,
+        wiring: Wiring::Parallel,
+        biased: true,
+        ..wide
+    });
+    cases.push(Case {
+        heads: 6,
+        kv_heads: 2,
+        head_dim: 16,
+        window_tokens: Some(1),
+        vocab: 1,
+        ..usual.clone()
+    });
+    cases.push(Case {
+        heads: 8,
+        kv_heads: 1,
+        head_dim: 128,
+        hidden: 256,
+        soft_cap: Some(5.0),
+        vocab: 255,
+        ..usual
+    });
+    cases
+}
+
+/// Batches of one token, of many, ragged, with and without outputs; pages out of order.
+fn batches(vocab: u32, plan: Plan) -> Vec<Batch> {
+    let tokens = |seed: u64, count: usize| -> Vec<u32> {
+        let mut random = Random(seed);
+        (0..count).map(|_| random.next_u32() % vocab).collect()
+    };
+    let all: Vec<u32> = (0..plan.pages).rev().collect();
+    let mut single = Batch::default();
+    single.push(&tokens(1, 1), 0, &all[..1], 64, 1);
+    let mut silent = Batch::default();
+    silent.push(&tokens(2, 3), 0, &all[1..3], 64, 0);
+    let mut ragged = Batch::default();
+    ragged.push(&tokens(3, 17), 0, &all[..5], 64, 2);
+    ragged.push(&tokens(4, 1), 0, &all[5..6], 64, 1);
+    ragged.push(&tokens(5, 9), 0, &all[6..9], 64, 9);
+    vec![single, silent, ragged]
+}
+
+impl Case {
+    fn plan(&self) -> Plan {
+        Plan {
+            page_tokens: 4,
+            pages: 12,
+            batch_tokens: 33,
+            batch_outputs: 13,
+            cache: self.cache,
+        }
+    }
+
+    /// A model of two blocks with seeded weights.
+    fn shape(&self, seed: u64) -> Shape<Weight> {
+        let mut random = Random(seed * 7919);
+        let (hidden, ffn) = (self.hidden, self.ffn);
+        let blocks = (0..2).map(|_| Block {
+            mixer: Branch {
+                norm: Some(self.norm_of(&mut random, hidden)),
+                op: Mixer::Attention(self.attention(&mut random)),
+                post_norm: self.head_norm.then(|| self.norm_of(&mut random, hidden)),
+                scale: 0.5,
+            },
+            ffn: Branch {
+                norm: (!self.head_norm || self.gated).then(|| self.norm_of(&mut random, hidden)),
+                op: Ffn::Dense(Dense {
+                    gate: self.gated.then(|| self.linear(&mut random, ffn, hidden)),
+                    up: self.linear(&mut random, ffn, hidden),
+                    down: Linear {
+                        weight: matrix(&mut random, self.quant_for(ffn), hidden, ffn),
+                        ..self.linear(&mut random, hidden, ffn)
+                    },
+                    activation: self.activation,
+                }),
+                post_norm: None,
+                scale: 1.0,
+            },
+            wiring: self.wiring,
+        });
+        let blocks = blocks.collect();
+        Shape {
+            family: "conformance",
+            hidden,
+            vocab: self.vocab,
+            context_tokens: 64,
+            embed: Embed {
+                table: matrix(&mut random, self.quant_for(hidden), self.vocab, hidden),
+                scale: 3.0,
+            },
+            ropes: vec![Rope {
+                style: self.style,
+                dims: self.head_dim / 4 * 2,
+                base: 100.0,
+                scaling: RopeScaling::None,
+            }],
+            blocks,
+            norm: self.norm_of(&mut random, hidden),
+            head: Head {
+                output: self.linear(&mut random, self.vocab, hidden),
+                scale: 0.25,
+                soft_cap: self.soft_cap,
+            },
+        }
+    }
+
+    fn attention(&self, random: &mut Random) -> Attention<Weight> {
+        let (q, kv) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
+        Attention {
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            head_dim: self.head_dim,
+            q: self.linear(random, q, self.hidden),
+            k: self.linear(random, kv, self.hidden),
+            v: self.linear(random, kv, self.hidden),
+            output: self.linear(random, self.hidden, q),
+            q_norm: self.head_norm.then(|| self.norm_of(random, self.head_dim)),
+            k_norm: self.head_norm.then(|| self.norm_of(random, kv)),
+            rope: Some(0),
+            window_tokens: self.window_tokens,
+            soft_cap: self.soft_cap,
+            scale: 0.2,
+        }
+    }
+
+    fn linear(&self, random: &mut Random, rows: u32, columns: u32) -> Linear<Weight> {
+        let weight = matrix(random, self.quant_for(columns), rows, columns);
+        let bias = self.biased.then(|| Weight::Vector(random.values(rows as usize, 0.5)));
+        Linear {
+            rows,
+            columns,
+            weight,
+            bias,
+        }
+    }
+
+    fn norm_of(&self, random: &mut Random, width: u32) -> Norm<Weight> {
+        let weight = Weight::Vector(random.values(width as usize, 1.0));
+        let bias = self.biased.then(|| Weight::Vector(random.values(width as usize, 0.5)));
+        Norm {
+            kind: self.norm,
+            width,
+            epsilon: 1e-5,
+            weight,
+            bias,
+        }
+    }
+
+    /// The case's type where a row is a whole number of its blocks, else F32.
+    fn quant_for(&self, columns: u32) -> Quant {
+        if (columns as usize).is_multiple_of(self.quant.block_len()) {
+            self.quant
+        } else {
+            Quant::F32
+        }
+    }
+}
+
+fn matrix(random: &mut Random, quant: Quant, rows: u32, columns: u32) -> Weight {
+    let (rows, columns) = (rows as usize, columns as usize);
+    let values = random.values(rows * columns, 1.7 / (columns as f32).sqrt());
+    let mut data = Vec::new();
+    quant
+        .quantise(&values, columns, None, &mut data)
+        .expect("the suite is given types that can be written");
+    Weight::Matrix(Matrix {
+        quant,
+        rows,
+        columns,
+        data: Bytes::from(data),
+    })
+}
+
+/// One subject beside the reference.
+struct Check<'a, S> {
+    case: &'a Case,
+    tolerance: Tolerance,
+    subject: S,
+    plain: Plain,
+}
+
+impl<'a, S: Subject> Check<'a, S> {
+    fn new(case: &'a Case, shape: &Shape<Weight>, tolerance: Tolerance) -> Self {
+        Self {
+            case,
+            tolerance,
+            subject: S::new(shape, case.plan()),
+            plain: Plain::new(shape, case.plan()),
+        }
+    }
+
+    /// Every fused operation of the second block on the same random inputs, then the whole pass.
+    fn operations(&mut self, shape: &Shape<Weight>, batch: &Batch) {
+        let (tokens, hidden) = (batch.tokens.len(), shape.hidden as usize);
+        let query = (self.case.heads * self.case.head_dim) as usize;
+        let ffn = self.case.ffn as usize;
+        self.subject.begin(batch);
+        self.plain.begin(batch);
+        let mut random = Random(99);
+
+        self.both(shape, Step::Embed);
+        self.same("embed", Buffer::Stream, tokens * hidden);
+        self.fill(&mut random, Buffer::Stream, tokens * hidden);
+        self.both(shape, Step::Qkv);
+        self.same("qkv", Buffer::Query, tokens * query);
+        self.both(shape, Step::Attend);
+        self.same("attend", Buffer::Mixed, tokens * query);
+        self.fill(&mut random, Buffer::Mixed, tokens * query);
+        self.both(shape, Step::Output);
+        self.same("attention output", Buffer::Stream, tokens * hidden);
+        self.fill(&mut random, Buffer::Stream, tokens * hidden);
+        self.both(shape, Step::GateUp);
+        self.same("gate and up", Buffer::Gate, tokens * ffn);
+        self.fill(&mut random, Buffer::Gate, tokens * ffn);
+        self.both(shape, Step::Down);
+        self.same("down", Buffer::Stream, tokens * hidden);
+        self.fill(&mut random, Buffer::Stream, tokens * hidden);
+        self.both(shape, Step::Head);
+        self.same("head", Buffer::Logits, batch.outputs.len() * shape.vocab as usize);
+    }
+
+    /// The whole pass, twice: the second continues the sequences of the first.
+    fn forward(&mut self, shape: &Shape<Weight>, batch: &Batch) {
+        let mut batch = batch.clone();
+        for _ in 0..2 {
+            self.subject.begin(&batch);
+            self.plain.begin(&batch);
+            forward(&mut self.plain, shape, 0..shape.blocks.len());
+            let (ops, resident) = self.subject.parts();
+            forward(ops, resident, 0..resident.blocks.len());
+            self.same("forward", Buffer::Logits, batch.outputs.len() * shape.vocab as usize);
+            batch = continued(&batch);
+        }
+    }
+
+    fn both(&mut self, shape: &Shape<Weight>, step: Step) {
+        step.run(&mut self.plain, shape);
+        let (ops, resident) = self.subject.parts();
+        step.run(ops, resident);
+    }
+
+    fn fill(&mut self, random: &mut Random, buffer: Buffer, count: usize) {
+        let values = random.values(count, 1.0);
+        self.plain.buffer_mut(buffer)[..count].copy_from_slice(&values);
+        self.subject.write(buffer, &values);
+    }
+
+    fn same(&mut self, step: &str, buffer: Buffer, count: usize) {
+        let found = self.subject.read(buffer, count);
+        assert_eq!(found.len(), count, "{step}: {buffer:?}");
+        for (index, (&found, &expected)) in found.iter().zip(self.plain.buffer(buffer)).enumerate() {
+            let allowed = self.tolerance.absolute + self.tolerance.relative * expected.abs();
+            // Not-a-number fails this comparison, as it should.
+            let within = (found - expected).abs() <= allowed;
+            assert!(
+                within,
+                "{step}: {buffer:?}[{index}] is {found}, expected {expected} within {allowed}; {:?}",
+                self.case
+            );
+        }
+    }
+}
+
+/// One more token for every sequence, behind those of `batch`.
+fn continued(batch: &Batch) -> Batch {
+    let mut next = Batch::default();
+    for sequence in &batch.sequences {
+        let pages = &batch.pages[sequence.pages.clone()];
+        next.push(&[0], sequence.positions().end, pages, sequence.reach_tokens, 1);
+    }
+    next
+}
+
+/// The fused operations of a pass, each on the second block.
+#[derive(Clone, Copy)]
+enum Step {
+    Embed,
+    Qkv,
+    Attend,
+    Output,
+    GateUp,
+    Down,
+    Head,
+}
+
+impl Step {
+    fn run<D: Ops + ?Sized>(self, device: &mut D, shape: &Shape<D::Weight>) {
+        let block = &shape.blocks[1];
+        let Mixer::Attention(attention) = &block.mixer.op;
+        let Ffn::Dense(dense) = &block.ffn.op;
+        match self {
+            Self::Embed => device.embed(&shape.embed),
+            Self::Qkv => device.qkv(1, block.mixer.norm.as_ref(), attention),
+            Self::Attend => device.attend(1, attention),
+            Self::Output => {
+                device.project(
+                    &attention.output,
+                    Buffer::Mixed,
+                    block.mixer.post_norm.as_ref(),
+                    block.mixer.scale,
+                );
+            }
+            Self::GateUp => device.gate_up(block.ffn.norm.as_ref(), dense),
+            Self::Down => device.project(&dense.down, Buffer::Gate, block.ffn.post_norm.as_ref(), block.ffn.scale),
+            Self::Head => device.head(&shape.norm, &shape.head),
+        }
+    }
+}
+
+/// Seeded numbers (Steele 2014, `SplitMix64`).
+pub struct Random(pub u64);
+
+impl Random {
+    /// Uniform over all `u32`.
+    pub fn next_u32(&mut self) -> u32 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 32) as u32
+    }
+
+    /// Values spread evenly from `-size` to `size`.
+    pub fn values(&mut self, count: usize, size: f32) -> Vec<f32> {
+        (0..count)
+            .map(|_| (self.next_u32() as f32 / u32::MAX as f32 * 2.0 - 1.0) * size)
+            .collect()
+    }
+}

@@ -1,0 +1,89 @@
+//! The one dynamic call of the engine, once per step: launch a batch, then choose its tokens.
+//!
+//! Between the two calls the device works and the engine computes masks. A device may implement the pair whole (captured
+//! graphs, several GPUs) without anyone above noticing.
+
+use crate::batch::{Batch, Plan};
+use crate::measure::OpCost;
+
+/// A loaded model on a device.
+pub trait Executor: Send {
+    /// What it was sized for.
+    fn plan(&self) -> &Plan;
+
+    /// The device in words, for people.
+    fn name(&self) -> String;
+
+    /// Starts the forward pass of `batch`. May return before it is done.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError>;
+
+    /// What is wanted of each output row of the launched batch, in order; waits for it.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError>;
+
+    /// Measures every operation from the next launch on, or stops.
+    fn measure(&mut self, on: bool);
+
+    /// What was measured since [`Executor::measure`]: one entry per operation kind.
+    fn measured(&self) -> &[OpCost];
+}
+
+/// What is wanted of one output row.
+#[derive(Clone, Copy, Debug)]
+pub enum Choice<'a> {
+    /// Nothing: the row keeps its place.
+    Nothing,
+    /// The most likely token whose bit is set in the mask (one bit a token, least significant first), the lowest id among
+    /// equals.
+    Greedy {
+        /// All tokens where unset.
+        mask: Option<&'a [u32]>,
+    },
+    /// The logits themselves, for a sampler on the host.
+    Logits,
+}
+
+/// The result of a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampled<'a> {
+    /// One a row; `None` where none was asked for, or where a mask allowed no token.
+    pub tokens: &'a [Option<u32>],
+    /// (rows, vocab) if any row asked for logits, else empty.
+    pub logits: &'a [f32],
+}
+
+/// The device is gone, or could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The device holds no kernel for something in the model.
+    #[error("the {device} cannot run this model: {what}")]
+    Unsupported {
+        /// The device.
+        device: &'static str,
+        /// What it lacks, by name.
+        what: String,
+    },
+    /// There is not enough memory.
+    #[error("the {device} has no room for {what}: {bytes} bytes could not be had; try a smaller --context")]
+    OutOfMemory {
+        /// The device.
+        device: &'static str,
+        /// What did not fit.
+        what: &'static str,
+        /// How much was asked for.
+        bytes: u64,
+    },
+    /// The device stopped answering.
+    #[error("the {device} was lost: {reason}")]
+    Lost {
+        /// The device.
+        device: &'static str,
+        /// What is known.
+        reason: String,
+    },
+}

@@ -1,0 +1,225 @@
+//! A device with a stopwatch: counts the bytes each operation must move and the arithmetic it must do, and times it.
+//!
+//! What is counted is the floor: weights once, activations once in and once out, the cache once per sequence and key-value
+//! head. A device that moves more shows as a smaller share of the machine's limit.
+
+use std::time::Instant;
+
+use kauri_arch::{Activation, Attention, Dense, Embed, Head, Linear, Norm};
+
+use crate::batch::{Batch, CacheType};
+use crate::buffers::{Buffer, Extent};
+use crate::ops::Ops;
+use crate::weight::Weight;
+
+/// What one kind of operation cost, summed over calls.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OpCost {
+    /// The operation.
+    pub name: &'static str,
+    /// How often it ran.
+    pub calls: u64,
+    /// Bytes it had to move.
+    pub bytes: u64,
+    /// Multiplications and additions it had to do.
+    pub operations: u64,
+    /// Seconds it took.
+    pub seconds: f64,
+}
+
+/// A device whose operations are measured as they run. Only for devices that compute before an operation returns.
+pub struct Measured<'a, D> {
+    /// The device.
+    pub device: &'a mut D,
+    /// The batch it was given.
+    pub batch: &'a Batch,
+    /// How it keeps keys and values.
+    pub cache: CacheType,
+    /// Width of the residual stream.
+    pub hidden: usize,
+    /// Where the costs are summed.
+    pub costs: &'a mut Vec<OpCost>,
+}
+
+/// Bytes and operations of one call.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    bytes: u64,
+    operations: u64,
+}
+
+impl<D: Ops<Weight = Weight>> Measured<'_, D> {
+    fn run(&mut self, name: &'static str, cost: Cost, run: impl FnOnce(&mut D)) {
+        let start = Instant::now();
+        run(self.device);
+        let seconds = start.elapsed().as_secs_f64();
+        let known = self.costs.iter().position(|known| known.name == name);
+        let index = known.unwrap_or_else(|| {
+            self.costs.push(OpCost {
+                name,
+                calls: 0,
+                bytes: 0,
+                operations: 0,
+                seconds: 0.0,
+            });
+            self.costs.len() - 1
+        });
+        let entry = &mut self.costs[index];
+        entry.calls += 1;
+        entry.bytes += cost.bytes;
+        entry.operations += cost.operations;
+        entry.seconds += seconds;
+    }
+
+    fn rows(&self, buffer: Buffer) -> u64 {
+        match buffer.extent() {
+            Extent::Tokens => self.batch.tokens.len() as u64,
+            Extent::Outputs => self.batch.outputs.len() as u64,
+        }
+    }
+
+    fn linear_cost(&self, linear: &Linear<Weight>, rows: u64) -> Cost {
+        let matrix = linear.weight.matrix();
+        let (inputs, outputs) = (matrix.columns as u64, matrix.rows as u64);
+        Cost {
+            bytes: matrix.data.len() as u64 + 4 * rows * (inputs + outputs),
+            operations: 2 * rows * inputs * outputs,
+        }
+    }
+
+    fn elementwise(&self, values: u64, operations: u64) -> Cost {
+        Cost {
+            bytes: 8 * values,
+            operations: operations * values,
+        }
+    }
+
+    fn attention_cost(&self, attention: &Attention<Weight>) -> Cost {
+        let value_bytes = match self.cache {
+            CacheType::F32 => 4,
+            CacheType::F16 => 2,
+        };
+        let (heads, kv_heads) = (u64::from(attention.heads), u64::from(attention.kv_heads));
+        let head_dim = u64::from(attention.head_dim);
+        let mut cost = self.elementwise(self.rows(Buffer::Query) * heads * head_dim, 0);
+        for sequence in &self.batch.sequences {
+            let window = attention.window_tokens.unwrap_or(u32::MAX);
+            let seen: u64 = sequence
+                .positions()
+                .map(|position| u64::from((position + 1).min(window)))
+                .sum();
+            let read = sequence
+                .positions()
+                .end
+                .min(window.saturating_add(sequence.tokens.len() as u32));
+            cost.operations += 4 * seen * heads * head_dim;
+            cost.bytes += 2 * u64::from(read) * kv_heads * head_dim * value_bytes;
+        }
+        cost
+    }
+}
+
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes + other.bytes,
+            operations: self.operations + other.operations,
+        }
+    }
+}
+
+impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
+    type Weight = Weight;
+
+    fn embed(&mut self, embed: &Embed<Weight>) {
+        let cost = Cost {
+            bytes: self.rows(Buffer::Stream) * embed.table.matrix().row_bytes() as u64,
+            operations: 0,
+        };
+        self.run("embed", cost, |device| device.embed(embed));
+    }
+
+    fn norm(&mut self, norm: &Norm<Weight>, groups: usize, from: Buffer, to: Buffer) {
+        let cost = self.elementwise(self.rows(from) * groups as u64 * u64::from(norm.width), 4);
+        self.run("norm", cost, |device| device.norm(norm, groups, from, to));
+    }
+
+    fn linear(&mut self, linear: &Linear<Weight>, from: Buffer, to: Buffer) {
+        let cost = self.linear_cost(linear, self.rows(from));
+        self.run("linear", cost, |device| device.linear(linear, from, to));
+    }
+
+    fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {
+        let cost = self.elementwise(self.rows(buffer) * (heads * head_dim) as u64, 3);
+        self.run("rope", cost, |device| device.rope(rope, heads, head_dim, buffer));
+    }
+
+    fn store(&mut self, block: usize, attention: &Attention<Weight>) {
+        let values = 2 * self.rows(Buffer::Key) * u64::from(attention.kv_heads * attention.head_dim);
+        let cost = self.elementwise(values, 0);
+        self.run("store", cost, |device| device.store(block, attention));
+    }
+
+    fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
+        let cost = self.attention_cost(attention);
+        self.run("attend", cost, |device| device.attend(block, attention));
+    }
+
+    fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
+        let cost = self.elementwise(self.rows(Buffer::Gate) * width as u64, 8);
+        self.run("activate", cost, |device| device.activate(activation, gated, width));
+    }
+
+    fn add(&mut self, from: Buffer, scale: f32) {
+        let cost = self.elementwise(self.rows(from) * self.hidden as u64, 2);
+        self.run("add", cost, |device| device.add(from, scale));
+    }
+
+    fn gather(&mut self) {
+        let cost = self.elementwise(self.rows(Buffer::Last) * self.hidden as u64, 0);
+        self.run("gather", cost, D::gather);
+    }
+
+    fn scale_logits(&mut self, scale: f32, soft_cap: Option<f32>) {
+        self.run("scale logits", Cost::default(), |device| {
+            device.scale_logits(scale, soft_cap)
+        });
+    }
+
+    fn qkv(&mut self, block: usize, norm: Option<&Norm<Weight>>, attention: &Attention<Weight>) {
+        let rows = self.rows(Buffer::Query);
+        let linears = [&attention.q, &attention.k, &attention.v];
+        let cost = linears
+            .map(|linear| self.linear_cost(linear, rows))
+            .into_iter()
+            .fold(Cost::default(), std::ops::Add::add);
+        self.run("qkv", cost, |device| device.qkv(block, norm, attention));
+    }
+
+    fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
+        let rows = self.rows(Buffer::Gate);
+        let gate = dense
+            .gate
+            .as_ref()
+            .map_or(Cost::default(), |gate| self.linear_cost(gate, rows));
+        let cost = gate + self.linear_cost(&dense.up, rows);
+        self.run("gate+up", cost, |device| device.gate_up(norm, dense));
+    }
+
+    fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {
+        let cost = self.linear_cost(linear, self.rows(from));
+        let name = if from == Buffer::Mixed {
+            "attention output"
+        } else {
+            "down"
+        };
+        self.run(name, cost, |device| device.project(linear, from, norm, scale));
+    }
+
+    fn head(&mut self, norm: &Norm<Weight>, head: &Head<Weight>) {
+        let cost = self.linear_cost(&head.output, self.rows(Buffer::Last));
+        self.run("head", cost, |device| device.head(norm, head));
+    }
+}

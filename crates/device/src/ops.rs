@@ -1,0 +1,69 @@
+//! What a device must do, and what it may do faster.
+//!
+//! The first methods are the primitives, a short closed list. The rest are fused blocks, provided as compositions of the
+//! primitives (`reference.rs`); a device overrides those that it can do with less traffic, and the conformance suite
+//! compares the two. Operations only enqueue: nothing is read back here, and nothing fails but by losing the device,
+//! which the executor reports.
+
+use kauri_arch::{Activation, Attention, Dense, Embed, Head, Linear, Norm};
+
+use crate::buffers::Buffer;
+use crate::reference;
+
+/// The operations of a forward pass on the batch that the device was given.
+pub trait Ops {
+    /// A resident weight.
+    type Weight;
+
+    /// `Stream[t] = table[token[t]] * scale`.
+    fn embed(&mut self, embed: &Embed<Self::Weight>);
+
+    /// Normalises each of `groups` groups of `norm.width` values in every row of `from` into `to`, which may be `from`.
+    fn norm(&mut self, norm: &Norm<Self::Weight>, groups: usize, from: Buffer, to: Buffer);
+
+    /// `to[t] = weight from[t] + bias`.
+    fn linear(&mut self, linear: &Linear<Self::Weight>, from: Buffer, to: Buffer);
+
+    /// Turns each of `heads` heads of `head_dim` values in every row of `buffer` by the row's position, with the rope of
+    /// this index in the shape.
+    fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer);
+
+    /// Writes the rows of `Key` and `Value` to the pages of their sequences, in the cache of block `block`.
+    fn store(&mut self, block: usize, attention: &Attention<Self::Weight>);
+
+    /// `Mixed[t] = softmax(scale * Query[t] K^T) V` over the cached tokens of the row's sequence up to its own position.
+    fn attend(&mut self, block: usize, attention: &Attention<Self::Weight>);
+
+    /// `Gate = activation(Gate) * Up`, or `Gate = activation(Up)` where the network has no gate.
+    fn activate(&mut self, activation: Activation, gated: bool, width: usize);
+
+    /// `Stream += scale * from`, where `from` has rows of the same width.
+    fn add(&mut self, from: Buffer, scale: f32);
+
+    /// `Last[o] = Stream[outputs[o]]`.
+    fn gather(&mut self);
+
+    /// `Logits = cap(scale * Logits)`.
+    fn scale_logits(&mut self, scale: f32, soft_cap: Option<f32>);
+
+    /// The input side of attention: norm, three projections of one input, norms of heads, rope, and the cache.
+    /// `Stream` -> `Query` and the cache of `block`.
+    fn qkv(&mut self, block: usize, norm: Option<&Norm<Self::Weight>>, attention: &Attention<Self::Weight>) {
+        reference::qkv(self, block, norm, attention);
+    }
+
+    /// The input side of a feed-forward network: norm, one or two projections of one input, activation. `Stream` -> `Gate`.
+    fn gate_up(&mut self, norm: Option<&Norm<Self::Weight>>, dense: &Dense<Self::Weight>) {
+        reference::gate_up(self, norm, dense);
+    }
+
+    /// The output side of a branch: projection, norm, and the addition to the stream. `from` -> `Stream`.
+    fn project(&mut self, linear: &Linear<Self::Weight>, from: Buffer, norm: Option<&Norm<Self::Weight>>, scale: f32) {
+        reference::project(self, linear, from, norm, scale);
+    }
+
+    /// The stream of the wanted tokens to their logits. `Stream` -> `Logits`.
+    fn head(&mut self, norm: &Norm<Self::Weight>, head: &Head<Self::Weight>) {
+        reference::head(self, norm, head);
+    }
+}

@@ -1,0 +1,219 @@
+//! The reference device: the formulas over plain vectors, one token after the other, on one thread.
+//!
+//! It is what the conformance suite compares every device with, and what its test devices compute with. It stores keys and
+//! values as the plan says by rounding them, and has no other notion of speed or memory.
+
+use half::f16;
+use kauri_arch::{Activation, Attention, Embed, Linear, Norm, Shape};
+
+use crate::batch::{Batch, CacheType, Plan};
+use crate::buffers::{Buffer, Extent};
+use crate::formula;
+use crate::ops::Ops;
+use crate::rope::{Angles, Frequencies};
+use crate::weight::Weight;
+
+/// The reference device, holding one batch.
+pub struct Plain {
+    plan: Plan,
+    batch: Batch,
+    buffers: Vec<Vec<f32>>,
+    /// Keys and values of each block: (pages, `page_tokens`, `kv_heads`, `head_dim`).
+    cache: Vec<[Vec<f32>; 2]>,
+    ropes: Vec<(Frequencies, Angles)>,
+}
+
+impl Plain {
+    /// A device sized for `shape` and `plan`. Every activation starts as not-a-number, so that reading what was never
+    /// written shows.
+    pub fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
+        let places = plan.pages as usize * plan.page_tokens as usize;
+        let cache = shape.blocks.iter().map(|block| {
+            let half = block.mixer.op.cached_values_per_token() as usize / 2 * places;
+            [vec![f32::NAN; half], vec![f32::NAN; half]]
+        });
+        Self {
+            plan,
+            batch: Batch::default(),
+            buffers: Buffer::ALL
+                .iter()
+                .map(|buffer| vec![f32::NAN; buffer.values(shape, &plan)])
+                .collect(),
+            cache: cache.collect(),
+            ropes: shape
+                .ropes
+                .iter()
+                .map(|rope| (Frequencies::new(rope), Angles::default()))
+                .collect(),
+        }
+    }
+
+    /// Takes the batch that the next operations work on.
+    pub fn begin(&mut self, batch: &Batch) {
+        self.batch = batch.clone();
+        for (frequencies, angles) in &mut self.ropes {
+            frequencies.turn(batch, angles);
+        }
+    }
+
+    /// The values of a buffer.
+    pub fn buffer(&self, buffer: Buffer) -> &[f32] {
+        &self.buffers[buffer as usize]
+    }
+
+    /// The values of a buffer, to be set.
+    pub fn buffer_mut(&mut self, buffer: Buffer) -> &mut [f32] {
+        &mut self.buffers[buffer as usize]
+    }
+
+    fn rows(&self, buffer: Buffer) -> usize {
+        match buffer.extent() {
+            Extent::Tokens => self.batch.tokens.len(),
+            Extent::Outputs => self.batch.outputs.len(),
+        }
+    }
+
+    /// Where position `position` of the sequence with this page table lies in a cache.
+    fn place(&self, pages: &[u32], position: u32) -> usize {
+        let page = pages[(position / self.plan.page_tokens) as usize];
+        (page * self.plan.page_tokens + position % self.plan.page_tokens) as usize
+    }
+}
+
+impl Ops for Plain {
+    type Weight = Weight;
+
+    fn embed(&mut self, embed: &Embed<Weight>) {
+        let table = embed.table.matrix();
+        for (index, &token) in self.batch.tokens.iter().enumerate() {
+            let row = &mut self.buffers[Buffer::Stream as usize][index * table.columns..][..table.columns];
+            table.quant.dequantise(table.row(token as usize), row);
+            row.iter_mut().for_each(|value| *value *= embed.scale);
+        }
+    }
+
+    fn norm(&mut self, norm: &Norm<Weight>, groups: usize, from: Buffer, to: Buffer) {
+        let width = norm.width as usize;
+        for group in 0..self.rows(from) * groups {
+            let mut x = self.buffer(from)[group * width..][..width].to_vec();
+            let bias = norm.bias.as_ref().map(Weight::vector);
+            formula::norm(norm.kind, norm.epsilon, norm.weight.vector(), bias, &mut x);
+            self.buffer_mut(to)[group * width..][..width].copy_from_slice(&x);
+        }
+    }
+
+    fn linear(&mut self, linear: &Linear<Weight>, from: Buffer, to: Buffer) {
+        let matrix = linear.weight.matrix();
+        let mut weights = vec![0.0; matrix.columns];
+        for row in 0..matrix.rows {
+            matrix.quant.dequantise(matrix.row(row), &mut weights);
+            let bias = linear.bias.as_ref().map_or(0.0, |bias| bias.vector()[row]);
+            for index in 0..self.rows(from) {
+                let y = formula::dot(&weights, &self.buffer(from)[index * matrix.columns..][..matrix.columns]) + bias;
+                self.buffer_mut(to)[index * matrix.rows + row] = y;
+            }
+        }
+    }
+
+    fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {
+        let (frequencies, angles) = &self.ropes[rope];
+        for index in 0..self.batch.tokens.len() {
+            let turns = &angles.turns[index * frequencies.pairs()..][..frequencies.pairs()];
+            for head in 0..heads {
+                let start = (index * heads + head) * head_dim;
+                frequencies.apply(turns, &mut self.buffers[buffer as usize][start..start + head_dim]);
+            }
+        }
+    }
+
+    fn store(&mut self, block: usize, attention: &Attention<Weight>) {
+        let width = (attention.kv_heads * attention.head_dim) as usize;
+        for sequence in &self.batch.sequences {
+            for (index, position) in sequence.tokens.clone().zip(sequence.positions()) {
+                let place = self.place(&self.batch.pages[sequence.pages.clone()], position);
+                for (half, buffer) in [Buffer::Key, Buffer::Value].into_iter().enumerate() {
+                    let from = &self.buffers[buffer as usize][index * width..][..width];
+                    let to = &mut self.cache[block][half][place * width..][..width];
+                    for (to, &from) in to.iter_mut().zip(from) {
+                        *to = match self.plan.cache {
+                            CacheType::F32 => from,
+                            CacheType::F16 => f16::from_f32(from).to_f32(),
+                        };
+                    }
+                }
+            }
+        }
+    }
+
+    fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
+        let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
+        let head_dim = attention.head_dim as usize;
+        for sequence in &self.batch.sequences {
+            let pages = &self.batch.pages[sequence.pages.clone()];
+            for (index, position) in sequence.tokens.clone().zip(sequence.positions()) {
+                let first = attention
+                    .window_tokens
+                    .map_or(0, |window| (position + 1).saturating_sub(window));
+                for head in 0..heads {
+                    let at = (index * heads + head) * head_dim;
+                    let q = &self.buffers[Buffer::Query as usize][at..at + head_dim];
+                    let row = |seen: u32| {
+                        let place = self.place(pages, seen);
+                        (place * kv_heads + head / (heads / kv_heads)) * head_dim
+                    };
+                    let mut weights: Vec<f32> = (first..=position)
+                        .map(|seen| {
+                            let k = &self.cache[block][0][row(seen)..][..head_dim];
+                            let score = formula::dot(q, k) * attention.scale;
+                            attention.soft_cap.map_or(score, |cap| formula::soft_cap(score, cap))
+                        })
+                        .collect();
+                    formula::softmax(&mut weights);
+                    let mut mixed = vec![0.0; head_dim];
+                    for (seen, weight) in (first..=position).zip(&weights) {
+                        let v = &self.cache[block][1][row(seen)..][..head_dim];
+                        mixed.iter_mut().zip(v).for_each(|(sum, v)| *sum += weight * v);
+                    }
+                    self.buffers[Buffer::Mixed as usize][at..at + head_dim].copy_from_slice(&mixed);
+                }
+            }
+        }
+    }
+
+    fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
+        for index in 0..self.batch.tokens.len() * width {
+            let up = self.buffers[Buffer::Up as usize][index];
+            let gate = &mut self.buffers[Buffer::Gate as usize][index];
+            *gate = if gated {
+                formula::activate(activation, *gate) * up
+            } else {
+                formula::activate(activation, up)
+            };
+        }
+    }
+
+    fn add(&mut self, from: Buffer, scale: f32) {
+        let values = self.buffers[Buffer::Stream as usize].len() / self.plan.batch_tokens as usize * self.rows(from);
+        for index in 0..values {
+            let value = self.buffers[from as usize][index];
+            self.buffers[Buffer::Stream as usize][index] += scale * value;
+        }
+    }
+
+    fn gather(&mut self) {
+        let width = self.buffers[Buffer::Stream as usize].len() / self.plan.batch_tokens as usize;
+        for (row, &index) in self.batch.outputs.iter().enumerate() {
+            let values = self.buffers[Buffer::Stream as usize][index as usize * width..][..width].to_vec();
+            self.buffers[Buffer::Last as usize][row * width..][..width].copy_from_slice(&values);
+        }
+    }
+
+    fn scale_logits(&mut self, scale: f32, soft_cap: Option<f32>) {
+        for value in &mut self.buffers[Buffer::Logits as usize] {
+            *value *= scale;
+            if let Some(cap) = soft_cap {
+                *value = formula::soft_cap(*value, cap);
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Rotary embeddings ready to apply: frequencies from a shape, sines and cosines for a batch.
+//!
+//! Frequencies are settled at load. The angles of a step are computed once for all layers.
+
+use kauri_arch::{Factors, Rope, RopeScaling, RopeStyle};
+
+use crate::batch::Batch;
+use crate::weight::Weight;
+
+/// The frequencies of one rope.
+#[derive(Clone, Debug)]
+pub struct Frequencies {
+    /// Which values make a pair.
+    pub style: RopeStyle,
+    /// Radians per position of each pair: (dims / 2).
+    pub short: Vec<f32>,
+    /// Those of sequences that may grow past `long_from_tokens`.
+    pub long: Option<Vec<f32>>,
+    /// Sequences with a longer reach take the long frequencies.
+    pub long_from_tokens: u32,
+    /// Factor on sines and cosines.
+    pub attention_factor: f32,
+}
+
+/// The angles of one rope for the tokens of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Angles {
+    /// (tokens, dims / 2) of (cosine, sine).
+    pub turns: Vec<(f32, f32)>,
+}
+
+impl Frequencies {
+    /// Settles the frequencies of `rope`.
+    pub fn new(rope: &Rope<Weight>) -> Self {
+        let pairs = rope.dims as usize / 2;
+        let plain: Vec<f32> = (0..pairs)
+            .map(|i| (1.0 / f64::from(rope.base).powf(2.0 * i as f64 / f64::from(rope.dims))) as f32)
+            .collect();
+        let divided = |factors: &Factors<Weight>| {
+            let factors = match factors {
+                Factors::Tensor(weight) => weight.vector(),
+                Factors::Numbers(numbers) => numbers,
+            };
+            plain
+                .iter()
+                .zip(factors)
+                .map(|(frequency, factor)| frequency / factor)
+                .collect::<Vec<f32>>()
+        };
+        let mut result = Self {
+            style: rope.style,
+            short: Vec::new(),
+            long: None,
+            long_from_tokens: u32::MAX,
+            attention_factor: 1.0,
+        };
+        result.short = match &rope.scaling {
+            RopeScaling::None => plain,
+            RopeScaling::Linear { factor } => plain.iter().map(|frequency| frequency / factor).collect(),
+            RopeScaling::Llama3 {
+                factor,
+                low,
+                high,
+                original_context_tokens,
+            } => {
+                let original = *original_context_tokens as f32;
+                plain
+                    .iter()
+                    .map(|&frequency| llama3(frequency, *factor, *low, *high, original))
+                    .collect()
+            }
+            RopeScaling::Each(factors) => divided(factors),
+            RopeScaling::LongShort {
+                original_context_tokens,
+                long,
+                short,
+                attention_factor,
+            } => {
+                result.long = Some(divided(long));
+                result.long_from_tokens = *original_context_tokens;
+                result.attention_factor = *attention_factor;
+                divided(short)
+            }
+        };
+        result
+    }
+
+    /// How many pairs it turns.
+    pub fn pairs(&self) -> usize {
+        self.short.len()
+    }
+
+    /// Computes the angles of every token of `batch`; allocates only while `angles` grows.
+    pub fn turn(&self, batch: &Batch, angles: &mut Angles) {
+        angles.turns.clear();
+        for sequence in &batch.sequences {
+            let long = self
+                .long
+                .as_ref()
+                .filter(|_| sequence.reach_tokens > self.long_from_tokens);
+            let frequencies = long.unwrap_or(&self.short);
+            for position in sequence.positions() {
+                angles.turns.extend(frequencies.iter().map(|frequency| {
+                    let (sine, cosine) = (position as f32 * frequency).sin_cos();
+                    (cosine * self.attention_factor, sine * self.attention_factor)
+                }));
+            }
+        }
+    }
+
+    /// Turns one head by one token's angles: (dims / 2).
+    pub fn apply(&self, turns: &[(f32, f32)], head: &mut [f32]) {
+        let pairs = turns.len();
+        for (index, &(cosine, sine)) in turns.iter().enumerate() {
+            let (a, b) = match self.style {
+                RopeStyle::Halves => (index, index + pairs),
+                RopeStyle::Pairs => (2 * index, 2 * index + 1),
+            };
+            (head[a], head[b]) = (head[a] * cosine - head[b] * sine, head[b] * cosine + head[a] * sine);
+        }
+    }
+}
+
+/// Llama 3.1's stretching of one frequency: low frequencies divided, high ones kept, those between blended.
+fn llama3(frequency: f32, factor: f32, low: f32, high: f32, original_context_tokens: f32) -> f32 {
+    let wavelength = std::f32::consts::TAU / frequency;
+    if wavelength > original_context_tokens / low {
+        frequency / factor
+    } else if wavelength < original_context_tokens / high {
+        frequency
+    } else {
+        let blend = (original_context_tokens / wavelength - low) / (high - low);
+        (1.0 - blend) * frequency / factor + blend * frequency
+    }
+}

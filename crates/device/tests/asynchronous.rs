@@ -1,0 +1,163 @@
+//! A device that does nothing until it is asked for its results, and then works on another thread.
+//!
+//! It proves that the seam suits a GPU: the forward pass only enqueues, needs no value back to go on, and what the engine
+//! reads is read after the work is done.
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use kauri_arch::{Activation, Attention, Embed, Linear, Norm, Shape};
+use kauri_device::conformance::{Subject, Tolerance, conform};
+use kauri_device::plain::Plain;
+use kauri_device::{Batch, Buffer, Ops, Plan, Weight};
+use kauri_formats::Quant;
+
+type Work = Box<dyn FnOnce(&mut Plain) + Send>;
+
+/// Records operations; the worker that will run them holds the only buffers.
+struct Recorder {
+    recorded: Vec<Work>,
+}
+
+/// The recorder, and a worker thread behind a queue.
+struct Asynchronous {
+    recorder: Recorder,
+    shape: Shape<Weight>,
+    queue: Option<mpsc::Sender<Work>>,
+    worker: Option<JoinHandle<()>>,
+}
+
+impl Recorder {
+    fn push(&mut self, work: impl FnOnce(&mut Plain) + Send + 'static) {
+        self.recorded.push(Box::new(work));
+    }
+}
+
+impl Ops for Recorder {
+    type Weight = Weight;
+
+    fn embed(&mut self, embed: &Embed<Weight>) {
+        let embed = embed.clone();
+        self.push(move |plain| plain.embed(&embed));
+    }
+
+    fn norm(&mut self, norm: &Norm<Weight>, groups: usize, from: Buffer, to: Buffer) {
+        let norm = norm.clone();
+        self.push(move |plain| plain.norm(&norm, groups, from, to));
+    }
+
+    fn linear(&mut self, linear: &Linear<Weight>, from: Buffer, to: Buffer) {
+        let linear = linear.clone();
+        self.push(move |plain| plain.linear(&linear, from, to));
+    }
+
+    fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {
+        self.push(move |plain| plain.rope(rope, heads, head_dim, buffer));
+    }
+
+    fn store(&mut self, block: usize, attention: &Attention<Weight>) {
+        let attention = attention.clone();
+        self.push(move |plain| plain.store(block, &attention));
+    }
+
+    fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
+        let attention = attention.clone();
+        self.push(move |plain| plain.attend(block, &attention));
+    }
+
+    fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
+        self.push(move |plain| plain.activate(activation, gated, width));
+    }
+
+    fn add(&mut self, from: Buffer, scale: f32) {
+        self.push(move |plain| plain.add(from, scale));
+    }
+
+    fn gather(&mut self) {
+        self.push(Plain::gather);
+    }
+
+    fn scale_logits(&mut self, scale: f32, soft_cap: Option<f32>) {
+        self.push(move |plain| plain.scale_logits(scale, soft_cap));
+    }
+}
+
+impl Asynchronous {
+    /// Submits what was recorded, behind all that was submitted before.
+    fn submit(&mut self) {
+        let queue = self.queue.as_ref().expect("the worker runs until the end");
+        for work in self.recorder.recorded.drain(..) {
+            queue.send(work).expect("the worker runs until the end");
+        }
+    }
+}
+
+impl Subject for Asynchronous {
+    type Ops = Recorder;
+
+    fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
+        let (queue, works) = mpsc::channel::<Work>();
+        let mut plain = Plain::new(shape, plan);
+        let worker = std::thread::spawn(move || {
+            for work in works {
+                std::thread::yield_now();
+                work(&mut plain);
+            }
+        });
+        let recorder = Recorder { recorded: Vec::new() };
+        Self {
+            recorder,
+            shape: shape.clone(),
+            queue: Some(queue),
+            worker: Some(worker),
+        }
+    }
+
+    fn begin(&mut self, batch: &Batch) {
+        let batch = batch.clone();
+        self.recorder.push(move |plain| plain.begin(&batch));
+    }
+
+    fn parts(&mut self) -> (&mut Recorder, &Shape<Weight>) {
+        (&mut self.recorder, &self.shape)
+    }
+
+    fn write(&mut self, buffer: Buffer, values: &[f32]) {
+        let values = values.to_vec();
+        self.recorder
+            .push(move |plain| plain.buffer_mut(buffer)[..values.len()].copy_from_slice(&values));
+    }
+
+    fn read(&mut self, buffer: Buffer, count: usize) -> Vec<f32> {
+        // Nothing has run yet: had the pass needed a value, it could not have come this far.
+        assert!(!self.recorder.recorded.is_empty(), "the device is read without work");
+        let (reply, result) = mpsc::channel();
+        self.recorder.push(move |plain| {
+            reply
+                .send(plain.buffer(buffer)[..count].to_vec())
+                .expect("the reader waits")
+        });
+        self.submit();
+        result.recv().expect("the worker answers")
+    }
+}
+
+impl Drop for Asynchronous {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(worker) = self.worker.take() {
+            worker.join().expect("no operation panics");
+        }
+    }
+}
+
+#[test]
+fn the_forward_pass_never_waits_for_a_value() {
+    conform::<Asynchronous>(
+        &[Quant::F32, Quant::Q8_0],
+        Tolerance {
+            absolute: 0.0,
+            relative: 0.0,
+        },
+    );
+}
