@@ -1,0 +1,89 @@
+//! What a model needs of the machine's memory, and the sizes a device is given.
+
+use std::collections::HashSet;
+
+use kauri_arch::Shape;
+use kauri_device::{CacheType, Plan, Weight};
+
+/// Tokens to a page of the cache.
+pub const PAGE_TOKENS: u32 = 32;
+/// The window when none is asked for: models trained for more take it on request, since its cache has to fit.
+const DEFAULT_WINDOW_TOKENS: u32 = 8192;
+
+/// What a caller may ask of the fit.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// The window; the model's own up to a sane default where unset.
+    pub window_tokens: Option<u32>,
+    /// How keys and values are kept.
+    pub cache: CacheType,
+    /// Most tokens of one batch.
+    pub batch_tokens: u32,
+    /// Most rows of logits of one batch.
+    pub batch_outputs: u32,
+}
+
+/// The window asked for does not suit the model.
+#[derive(Debug, thiserror::Error)]
+#[error("a window of {asked} tokens: this model was trained for 1 to {trained}")]
+pub struct WindowError {
+    /// What was asked for.
+    pub asked: u32,
+    /// What the model was trained for.
+    pub trained: u32,
+}
+
+/// The sizes for one sequence of the wished window.
+///
+/// # Errors
+/// When the window is empty or longer than the model was trained for.
+pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<Plan, WindowError> {
+    let trained = shape.context_tokens;
+    let window = wish.window_tokens.unwrap_or(trained.min(DEFAULT_WINDOW_TOKENS));
+    if window == 0 || window > trained {
+        return Err(WindowError { asked: window, trained });
+    }
+    Ok(Plan {
+        page_tokens: PAGE_TOKENS,
+        pages: window.div_ceil(PAGE_TOKENS),
+        batch_tokens: wish.batch_tokens.min(window),
+        batch_outputs: wish.batch_outputs,
+        cache: wish.cache,
+    })
+}
+
+/// Bytes of keys and values that one token adds, over all layers.
+pub fn cache_bytes_per_token<W>(shape: &Shape<W>, cache: CacheType) -> u64 {
+    shape.cached_values_per_token()
+        * match cache {
+            CacheType::F32 => 4,
+            CacheType::F16 => 2,
+        }
+}
+
+/// Values of all weights, a matrix that several slots share counted once.
+pub fn parameters(shape: &Shape<Weight>) -> u64 {
+    let mut seen = HashSet::new();
+    let mut sum = 0;
+    shape.for_each(|weight| {
+        sum += match weight {
+            Weight::Matrix(matrix) if !seen.insert(matrix.data.as_ptr()) => 0,
+            Weight::Matrix(matrix) => (matrix.rows * matrix.columns) as u64,
+            Weight::Vector(values) => values.len() as u64,
+        }
+    });
+    sum
+}
+
+/// Bytes of weights that one decoded token reads: all but the embedding table, of which it reads one row.
+pub fn bytes_per_token(shape: &Shape<Weight>) -> u64 {
+    let mut bytes = 0;
+    shape.for_each(|weight| {
+        bytes += match weight {
+            Weight::Matrix(matrix) => matrix.data.len() as u64,
+            Weight::Vector(values) => 4 * values.len() as u64,
+        }
+    });
+    let table = shape.embed.table.matrix();
+    bytes - table.data.len() as u64 + table.row_bytes() as u64
+}
