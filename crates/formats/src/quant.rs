@@ -20,7 +20,6 @@ mod iq4_nl;
 mod iq4_xs;
 mod mxfp4;
 mod nvfp4;
-mod plain;
 mod q1_0;
 mod q2_0;
 mod q2_k;
@@ -201,9 +200,10 @@ impl Quant {
             values.len()
         );
         match self {
-            Self::F32 => blocks::dequantise(blocks, values, plain::dequantise_f32),
+            // Integers and doubles are tables; arithmetic sees them rounded to `f32`.
+            Self::F32 => blocks::dequantise_values(blocks, values, f32::from_le_bytes),
             Self::F16 => f16::dequantise(blocks, values),
-            Self::BF16 => blocks::dequantise(blocks, values, bf16::dequantise),
+            Self::BF16 => blocks::dequantise_values(blocks, values, bf16::dequantise),
             Self::Q4_0 => blocks::dequantise(blocks, values, q4_0::dequantise),
             Self::Q4_1 => blocks::dequantise(blocks, values, q4_1::dequantise),
             Self::Q5_0 => blocks::dequantise(blocks, values, q5_0::dequantise),
@@ -229,11 +229,11 @@ impl Quant {
             Self::NVFP4 => blocks::dequantise(blocks, values, nvfp4::dequantise),
             Self::Q1_0 => blocks::dequantise(blocks, values, q1_0::dequantise),
             Self::Q2_0 => blocks::dequantise(blocks, values, q2_0::dequantise),
-            Self::I8 => blocks::dequantise(blocks, values, plain::dequantise_i8),
-            Self::I16 => blocks::dequantise(blocks, values, plain::dequantise_i16),
-            Self::I32 => blocks::dequantise(blocks, values, plain::dequantise_i32),
-            Self::I64 => blocks::dequantise(blocks, values, plain::dequantise_i64),
-            Self::F64 => blocks::dequantise(blocks, values, plain::dequantise_f64),
+            Self::I8 => blocks::dequantise_values(blocks, values, |block| i8::from_le_bytes(block) as f32),
+            Self::I16 => blocks::dequantise_values(blocks, values, |block| i16::from_le_bytes(block) as f32),
+            Self::I32 => blocks::dequantise_values(blocks, values, |block| i32::from_le_bytes(block) as f32),
+            Self::I64 => blocks::dequantise_values(blocks, values, |block| i64::from_le_bytes(block) as f32),
+            Self::F64 => blocks::dequantise_values(blocks, values, |block| f64::from_le_bytes(block) as f32),
         }
     }
 
@@ -290,9 +290,9 @@ impl Quant {
     /// What turns whole rows into zeroed bytes of the right length.
     fn quantiser(self) -> Option<fn(Rows<'_>, &mut [u8])> {
         Some(match self {
-            Self::F32 => |rows, out| rows.quantise(out, plain::quantise_f32),
-            Self::F16 => |rows, out| rows.quantise(out, f16::quantise),
-            Self::BF16 => |rows, out| rows.quantise(out, bf16::quantise),
+            Self::F32 => |rows, out| rows.quantise_values(out, f32::to_le_bytes),
+            Self::F16 => |rows, out| rows.quantise_values(out, f16::quantise),
+            Self::BF16 => |rows, out| rows.quantise_values(out, bf16::quantise),
             Self::Q4_0 => |rows, out| rows.quantise_by_weight(out, q4_0::quantise),
             Self::Q4_1 => |rows, out| rows.quantise_by_weight(out, q4_1::quantise),
             Self::Q5_0 => |rows, out| rows.quantise_by_weight(out, q5_0::quantise),

@@ -9,11 +9,11 @@ use half::bf16;
 
 /// Exact: every `BF16` is an `f32`.
 #[inline(always)]
-pub(super) fn dequantise(block: &[u8; 2], values: &mut [f32; 1]) {
-    values[0] = f32::from_bits(u32::from(u16::from_le_bytes(*block)) << 16);
+pub(super) fn dequantise(block: [u8; 2]) -> f32 {
+    f32::from_bits(u32::from(u16::from_le_bytes(block)) << 16)
 }
 
 /// Round to nearest, ties to even.
-pub(super) fn quantise(values: &[f32; 1], block: &mut [u8; 2]) {
-    *block = bf16::from_f32(values[0]).to_le_bytes();
+pub(super) fn quantise(value: f32) -> [u8; 2] {
+    bf16::from_f32(value).to_le_bytes()
 }

@@ -16,6 +16,18 @@ pub(super) fn dequantise<const BYTES: usize, const VALUES: usize>(
     }
 }
 
+/// The same for types whose block is one value.
+#[inline(always)]
+pub(super) fn dequantise_values<const BYTES: usize>(
+    blocks: &[u8],
+    values: &mut [f32],
+    dequantise: impl Fn([u8; BYTES]) -> f32,
+) {
+    for (block, value) in blocks.as_chunks().0.iter().zip(values) {
+        *value = dequantise(*block);
+    }
+}
+
 /// What is to be quantised: whole rows, a row a whole number of blocks.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
@@ -35,6 +47,13 @@ impl Rows<'_> {
     ) {
         for (values, block) in self.values.as_chunks().0.iter().zip(out.as_chunks_mut().0) {
             quantise(values, block);
+        }
+    }
+
+    /// For types whose block is one value.
+    pub(super) fn quantise_values<const BYTES: usize>(self, out: &mut [u8], quantise: impl Fn(f32) -> [u8; BYTES]) {
+        for (value, block) in self.values.iter().zip(out.as_chunks_mut().0) {
+            *block = quantise(*value);
         }
     }
 

@@ -24,8 +24,8 @@ pub(super) fn dequantise(blocks: &[u8], values: &mut [f32]) {
 }
 
 /// Round to nearest, ties to even.
-pub(super) fn quantise(values: &[f32; 1], block: &mut [u8; 2]) {
-    *block = f16::from_f32(values[0]).to_le_bytes();
+pub(super) fn quantise(value: f32) -> [u8; 2] {
+    f16::from_f32(value).to_le_bytes()
 }
 
 /// The half-precision scale at `bytes[at..at + 2]`.
@@ -36,5 +36,5 @@ pub(super) fn scale(bytes: &[u8], at: usize) -> f32 {
 
 /// Stores a scale at `bytes[at..at + 2]`, rounded to half precision.
 pub(super) fn store_scale(bytes: &mut [u8], at: usize, scale: f32) {
-    bytes[at..at + 2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
+    bytes[at..at + 2].copy_from_slice(&quantise(scale));
 }

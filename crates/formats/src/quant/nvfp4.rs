@@ -51,7 +51,7 @@ fn nearest_scale(scale: f32) -> u8 {
     const LARGEST: u32 = 126;
     const SMALLEST_NORMAL: f32 = 1.0 / 64.0;
     let byte = if scale < SMALLEST_NORMAL {
-        (scale * 512.0 + 0.5) as u32
+        ((scale * 512.0 + 0.5) as u32).min(7)
     } else {
         // The top of the bits of an f32 is exponent over mantissa too: drop 20 bits, rounded, and move the bias to 7.
         ((scale.to_bits() + (1 << 19)) >> 20) - ((127 - 7) << 3)

@@ -2,19 +2,19 @@
 //! they try scales near it and keep the one with the smallest weighted square error.
 //!
 //! They follow the quantisers of ggml (`make_qx_quants`, `make_q3_quants`, `make_qkx2_quants`, `make_qkx3_quants`,
-//! `make_qp_quants` in `ggml-quants.c`) step by step, in its order of summation, so that a file made here is as good as
-//! one made there. They know arrays of values and codes, not how a block stores them. Any input gives some output: values that are no number get code 0 or
-//! the nearest end of the range.
+//! `make_qp_quants` in `ggml-quants.c`) step by step and in its order of summation: the bytes come out the same, and
+//! nothing here may be contracted or reassociated. They know arrays of values and codes, not how a block stores them.
+//! Any input gives some output: what is no number gets some code.
 
 /// Below this, values are taken for zero: dividing by them would overflow.
 pub(super) const ZERO_BELOW: f32 = 1e-15;
 
-/// The nearest integer (ties to even) within `low..=high`; 0 for what is no number. Both ends are below 2^22.
+/// The nearest integer (ties to even) within `low..=high`; `low` for what is no number. Both ends are below 2^22.
 #[inline(always)]
 pub(super) fn nearest(value: f32, low: i32, high: i32) -> i32 {
     // Adding 1.5 * 2^23 leaves no fraction bits: the low mantissa bits are then the rounded integer.
     const SHIFT: f32 = 12_582_912.0;
-    let shifted = value.clamp(low as f32, high as f32) + SHIFT;
+    let shifted = value.max(low as f32).min(high as f32) + SHIFT;
     (shifted.to_bits() & 0x007f_ffff) as i32 - 0x0040_0000
 }
 
@@ -167,16 +167,16 @@ pub(super) struct Affine<const N: usize> {
 
 /// The best [`Affine`] fit with codes up to `limit`. A minimum above zero is taken as zero: blocks cannot store it.
 pub(super) fn affine<const N: usize>(values: &[f32; N], limit: i32, weights: &[f32; N], sweep: &Sweep) -> Affine<N> {
-    let lowest = values.iter().copied().fold(values[0], f32::min).min(0.0);
-    let range = values.iter().copied().fold(values[0], f32::max) - lowest;
-    if range <= 0.0 {
+    let mut minimum = values.iter().copied().fold(values[0], f32::min).min(0.0);
+    let maximum = values.iter().copied().fold(values[0], f32::max);
+    if maximum <= minimum {
         return Affine {
             scale: 0.0,
-            minimum: -lowest,
+            minimum: -minimum,
             codes: [0; N],
         };
     }
-    let codes_at = |inverse: f32| values.map(|value| nearest(inverse * (value - lowest), 0, limit));
+    let codes_at = |inverse: f32, minimum: f32| values.map(|value| nearest(inverse * (value - minimum), 0, limit));
     let error_of = |scale: f32, minimum: f32, codes: &[i32; N]| {
         let differences = values
             .iter()
@@ -198,17 +198,14 @@ pub(super) fn affine<const N: usize>(values: &[f32; N], limit: i32, weights: &[f
         .map(|(value, weight)| weight * value)
         .sum::<f32>();
 
-    let inverse = limit as f32 / range;
-    let (mut scale, mut minimum, mut codes) = (1.0 / inverse, lowest, codes_at(inverse));
+    let inverse = limit as f32 / (maximum - minimum);
+    let (mut scale, mut codes) = (1.0 / inverse, codes_at(inverse, minimum));
     let mut least = error_of(scale, minimum, &codes);
     for step in 0..=sweep.steps {
-        let candidate = codes_at((sweep.first + sweep.step * step as f32 + limit as f32) / range);
-        let code_sum = candidate
-            .iter()
-            .zip(weights)
-            .map(|(&code, weight)| weight * code as f32)
-            .sum::<f32>();
-        let (value_code, code_code) = moments_of_codes(values, &candidate, weights);
+        // From the best minimum so far: it moves as the sweep goes on.
+        let inverse = (sweep.first + sweep.step * step as f32 + limit as f32) / (maximum - minimum);
+        let candidate = codes_at(inverse, minimum);
+        let (code_sum, value_code, code_code) = affine_moments(values, &candidate, weights);
         let determinant = weight_sum * code_code - code_sum * code_sum;
         if determinant > 0.0 {
             let mut candidate_scale = (weight_sum * value_code - value_sum * code_sum) / determinant;
@@ -271,14 +268,17 @@ fn moments<const N: usize>(values: &[f32; N], codes: &[i32; N], weights: &[f32; 
     (value_code, code_code)
 }
 
-/// The same sums, associated the way the affine fit of ggml does.
+/// Weighted sums of code, value times code and code squared. Not [`moments`] and one more: the products associate the
+/// other way, as they do in ggml, and the last bit decides between scales that are equally good.
 #[inline(always)]
-fn moments_of_codes<const N: usize>(values: &[f32; N], codes: &[i32; N], weights: &[f32; N]) -> (f32, f32) {
-    let (mut value_code, mut code_code) = (0.0, 0.0);
+fn affine_moments<const N: usize>(values: &[f32; N], codes: &[i32; N], weights: &[f32; N]) -> (f32, f32, f32) {
+    let (mut code_sum, mut value_code, mut code_code) = (0.0, 0.0, 0.0);
     for i in 0..N {
         let code = codes[i] as f32;
-        value_code += weights[i] * code * values[i];
-        code_code += weights[i] * code * code;
+        let weighted = weights[i] * code;
+        code_sum += weighted;
+        value_code += weighted * values[i];
+        code_code += weighted * code;
     }
-    (value_code, code_code)
+    (code_sum, value_code, code_code)
 }
