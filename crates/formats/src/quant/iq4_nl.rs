@@ -64,11 +64,22 @@ pub(super) fn fit_scale(values: &[f32; 32], importance: Option<&[f32; 32]>, mean
 
 /// The code of the level nearest to `value`; the upper one of two equally near.
 pub(super) fn nearest_level(value: f32) -> u8 {
-    LEVELS
-        .windows(2)
-        .filter(|pair| 2.0 * value >= (i32::from(pair[0]) + i32::from(pair[1])) as f32)
-        .count() as u8
+    DOUBLED_MIDPOINTS
+        .iter()
+        .map(|midpoint| u8::from(2.0 * value >= *midpoint))
+        .sum()
 }
+
+/// Twice the midpoint of each level and the next, a whole number.
+const DOUBLED_MIDPOINTS: [f32; 15] = {
+    let mut midpoints = [0.0; 15];
+    let mut i = 0;
+    while i < 15 {
+        midpoints[i] = (LEVELS[i] as i32 + LEVELS[i + 1] as i32) as f32;
+        i += 1;
+    }
+    midpoints
+};
 
 /// Weighted sums of value times level and of level squared, when values times `inverse` are rounded to levels.
 fn moments(values: &[f32; 32], weights: &[f32; 32], inverse: f32) -> (f32, f32) {
