@@ -4,12 +4,17 @@
 //! This crate knows bytes; it deliberately does not know what a tensor is for, nor any model family.
 #![deny(unsafe_code)] // `mapping.rs` alone may use it
 
+pub mod budget;
 pub mod checkpoint;
+pub mod error;
+pub mod gguf;
 pub mod mapping;
 pub mod metadata;
 pub mod quant;
+pub mod safetensors;
 
 pub use checkpoint::{Checkpoint, Source, Tensor};
+pub use error::Error;
 pub use mapping::Bytes;
 pub use metadata::{Metadata, Value};
 pub use quant::Quant;

@@ -1,15 +1,31 @@
 //! Bytes of a file, mapped once and shared: the only file of this crate that may use `unsafe`.
 //!
-//! [`Bytes`] is a range of a mapped file or of memory linked into the binary. It is cheap to clone and to cut, and keeps
-//! the mapping alive. It does not know what the bytes mean.
+//! [`Bytes`] is a range of a mapped file, of memory linked into the binary or of the heap. It is cheap to clone and to cut,
+//! and keeps the mapping alive. It does not know what the bytes mean.
+//!
+//! # When the file changes underneath
+//! A mapping shows the file as it is now, not as it was. If another program shortens the file, touching a page past the new
+//! end raises SIGBUS, which ends the process. No portable lock prevents that, so [`Bytes`] keeps the file open beside
+//! its mapping and [`Bytes::verify_unchanged`] compares length and time of change with those at the time of mapping, for
+//! the price of one `fstat`. Ask before every use that touches many pages (each step of the engine) and a
+//! shortened file is an error, not a crash.
+//!
+//! What remains: a file shortened *between* the check and the touch, within one step, still ends the process. Closing
+//! that gap takes a process-wide SIGBUS handler or a private copy of the weights; neither is worth its cost here. Replacing
+//! a model file the usual way (write a new one, rename it over the old) is always safe: the mapping keeps the old file.
+//!
+//! # Alignment
+//! Bytes promise no alignment: safetensors does not align tensors, and `include_bytes!` does not align files. Readers of
+//! tensor data load without assuming any. [`Aligned`] puts a file linked into the binary on a cache line, for speed alone.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-/// A shared, read-only range of bytes of a mapped file or of static memory. Cloning copies no byte.
+/// A shared, read-only range of bytes of a mapped file, of static memory or of the heap. Cloning copies no byte.
 #[derive(Clone)]
 pub struct Bytes {
     owner: Owner,
@@ -18,29 +34,72 @@ pub struct Bytes {
 
 #[derive(Clone)]
 enum Owner {
-    Mapped(Arc<memmap2::Mmap>),
+    Mapped(Arc<Mapping>),
     Static(&'static [u8]),
     Heap(Arc<[u8]>),
 }
 
+/// A mapped file, kept open so that it can be asked whether it is still the same.
+struct Mapping {
+    map: memmap2::Mmap,
+    file: File,
+    stamp: Stamp,
+}
+
+/// What tells a changed file from an unchanged one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+/// How a mapped file differs from what it was when it was mapped.
+#[derive(Debug, thiserror::Error)]
+pub enum Change {
+    /// It has another length; touching its end may raise SIGBUS.
+    #[error("it had {before} bytes and now has {now}")]
+    Length {
+        /// When it was mapped, in bytes.
+        before: u64,
+        /// Now, in bytes.
+        now: u64,
+    },
+    /// It was written to.
+    #[error("it was written to")]
+    Written,
+    /// The system no longer answers for it.
+    #[error("its length cannot be read: {0}")]
+    Unknown(io::Error),
+}
+
 impl Bytes {
-    /// Maps a whole file read-only.
+    /// Maps a whole file read-only, and keeps it open.
     ///
     /// # Errors
-    /// Those of the operating system. An empty file gives an empty range.
+    /// Those of the operating system; a file that changes length meanwhile. An empty file gives an empty range.
     #[expect(unsafe_code, reason = "memory mapping is what this file is for")]
     pub fn map(file: &File) -> io::Result<Self> {
-        let length = file.metadata()?.len();
-        if length == 0 {
+        let stamp = Stamp::of(&file.metadata()?);
+        if stamp.length == 0 {
             return Ok(Self::from_static(&[]));
         }
-        // SAFETY: the mapping is private and read-only, and lives as long as any `Bytes` cut from it. Another process that
-        // shortens the file while it is mapped can still raise SIGBUS; `checkpoint` re-checks the length before use.
-        let map = unsafe { memmap2::Mmap::map(file)? };
-        let range = 0..map.len();
+        let length = usize::try_from(stamp.length).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        // SAFETY: the mapping is read-only and lives as long as any `Bytes` cut from it, since each holds the `Arc` around
+        // it. Another process may write to the file meanwhile: bytes are only ever read as plain bytes (no reference to
+        // a type with invalid values is made from them, text is checked again at each reading), so that gives wrong
+        // numbers, not broken types; and `verify_unchanged` is there to notice.
+        let map = unsafe { memmap2::MmapOptions::new().len(length).map(file)? };
+        let mapping = Mapping {
+            map,
+            file: file.try_clone()?,
+            stamp,
+        };
+        mapping
+            .change()
+            .map_or(Ok(()), |change| Err(io::Error::other(change)))?;
         Ok(Self {
-            owner: Owner::Mapped(Arc::new(map)),
-            range,
+            owner: Owner::Mapped(Arc::new(mapping)),
+            range: 0..length,
         })
     }
 
@@ -65,6 +124,53 @@ impl Bytes {
             range: start + range.start..start + range.end,
         })
     }
+
+    /// Whether the file behind these bytes still is what it was when it was mapped; see the module's notes. Costs one
+    /// `fstat`. Bytes that are no file's never change.
+    ///
+    /// # Errors
+    /// What changed.
+    pub fn verify_unchanged(&self) -> Result<(), Change> {
+        match &self.owner {
+            Owner::Mapped(mapping) => mapping.change().map_or(Ok(()), Err),
+            Owner::Static(_) | Owner::Heap(_) => Ok(()),
+        }
+    }
+
+    /// Whether both are ranges of the same mapping (or both of none).
+    #[must_use]
+    pub fn same_mapping(&self, other: &Self) -> bool {
+        match (&self.owner, &other.owner) {
+            (Owner::Mapped(one), Owner::Mapped(two)) => Arc::ptr_eq(one, two),
+            (Owner::Mapped(_), _) | (_, Owner::Mapped(_)) => false,
+            _ => true,
+        }
+    }
+}
+
+impl Mapping {
+    fn change(&self) -> Option<Change> {
+        let now = match self.file.metadata() {
+            Ok(metadata) => Stamp::of(&metadata),
+            Err(error) => return Some(Change::Unknown(error)),
+        };
+        if now.length != self.stamp.length {
+            return Some(Change::Length {
+                before: self.stamp.length,
+                now: now.length,
+            });
+        }
+        (now != self.stamp).then_some(Change::Written)
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            length: metadata.len(),
+            modified: metadata.modified().ok(),
+        }
+    }
 }
 
 impl Deref for Bytes {
@@ -72,7 +178,7 @@ impl Deref for Bytes {
 
     fn deref(&self) -> &[u8] {
         let all: &[u8] = match &self.owner {
-            Owner::Mapped(map) => map,
+            Owner::Mapped(mapping) => &mapping.map,
             Owner::Static(bytes) => bytes,
             Owner::Heap(bytes) => bytes,
         };
@@ -93,5 +199,76 @@ impl From<Vec<u8>> for Bytes {
 impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Bytes({} bytes)", self.len())
+    }
+}
+
+/// Puts what it holds on a cache line. For a model linked into the binary:
+///
+/// ```
+/// use kauri_formats::mapping::{Aligned, Bytes};
+/// static MODEL: &Aligned<[u8]> = &Aligned(*b"in real life: *include_bytes!(..)");
+/// assert_eq!(Bytes::from_static(&MODEL.0).as_ptr() as usize % 64, 0);
+/// ```
+#[repr(C, align(64))]
+pub struct Aligned<T: ?Sized>(pub T);
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn mapped(content: &[u8]) -> (tempfile::NamedTempFile, Bytes) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(content).unwrap();
+        let bytes = Bytes::map(file.as_file()).unwrap();
+        (file, bytes)
+    }
+
+    #[test]
+    fn a_slice_outside_is_none() {
+        let bytes = Bytes::from_static(b"0123456789").slice(2..8).unwrap();
+        assert_eq!(&*bytes, b"234567");
+        assert_eq!(&*bytes.slice(6..6).unwrap(), b"");
+        #[expect(clippy::reversed_empty_ranges, reason = "the case under test")]
+        let reversed = 4..3;
+        assert!(bytes.slice(reversed).is_none());
+        assert!(bytes.slice(0..7).is_none());
+        assert!(bytes.slice(usize::MAX..usize::MAX).is_none());
+    }
+
+    #[test]
+    fn a_file_cut_after_mapping_is_noticed_without_touching_it() {
+        let (file, bytes) = mapped(&vec![7; 100_000]);
+        assert!(bytes.verify_unchanged().is_ok());
+        file.as_file().set_len(10).unwrap();
+        let change = bytes.slice(50_000..60_000).unwrap().verify_unchanged().unwrap_err();
+        assert_eq!(change.to_string(), "it had 100000 bytes and now has 10");
+    }
+
+    #[test]
+    fn a_file_written_after_mapping_is_noticed() {
+        let (file, bytes) = mapped(&[7; 100]);
+        let later = SystemTime::now() + std::time::Duration::from_secs(5);
+        file.as_file().set_modified(later).unwrap();
+        assert!(matches!(bytes.verify_unchanged(), Err(Change::Written)));
+    }
+
+    #[test]
+    fn a_file_replaced_by_rename_keeps_its_bytes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("model");
+        std::fs::write(&path, b"old").unwrap();
+        let bytes = Bytes::map(&File::open(&path).unwrap()).unwrap();
+        std::fs::write(directory.path().join("new"), b"longer").unwrap();
+        std::fs::rename(directory.path().join("new"), &path).unwrap();
+        assert!(bytes.verify_unchanged().is_ok());
+        assert_eq!(&*bytes, b"old");
+    }
+
+    #[test]
+    fn an_empty_file_is_an_empty_range() {
+        let (_file, bytes) = mapped(b"");
+        assert!(bytes.is_empty() && bytes.verify_unchanged().is_ok());
     }
 }

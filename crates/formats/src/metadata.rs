@@ -1,6 +1,6 @@
 //! Key-value metadata of a model file, typed as GGUF types it.
 //!
-//! Strings and arrays stay where they are in the file: a vocabulary of 150,000 strings is a list of ranges, not of copies.
+//! Arrays of strings stay where they are in the file: a vocabulary of 150,000 strings is a list of offsets, not of copies.
 //! This file does not know what any key means.
 
 use indexmap::IndexMap;
@@ -40,11 +40,13 @@ pub enum Value {
     Nested(Vec<Value>),
 }
 
-/// An array of strings that stays in the file.
+/// An array of strings that stays in the file, as GGUF lays it out: each a `u64` length and that many bytes of UTF-8.
+///
+/// Beside it stand four bytes for each string, where it starts; nothing else is held in memory.
 #[derive(Clone, Debug)]
 pub struct Strings {
     bytes: Bytes,
-    spans: Vec<(u64, u32)>,
+    starts: Vec<u32>,
 }
 
 impl Metadata {
@@ -150,30 +152,78 @@ impl Value {
 }
 
 impl Strings {
-    /// An array over `bytes`, one `(offset, length)` per string, each already checked to lie inside and to be UTF-8.
-    pub(crate) fn new(bytes: Bytes, spans: Vec<(u64, u32)>) -> Self {
-        Self { bytes, spans }
+    /// Bytes of the length in front of each string.
+    pub(crate) const PREFIX_BYTES: usize = size_of::<u64>();
+
+    /// The array in `bytes`; string `i` has its length at `starts[i]`. The caller has checked that all lie inside and are
+    /// UTF-8.
+    pub(crate) fn new(bytes: Bytes, starts: Vec<u32>) -> Self {
+        Self { bytes, starts }
     }
 
     /// How many strings.
     pub fn len(&self) -> usize {
-        self.spans.len()
+        self.starts.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.spans.is_empty()
+        self.starts.is_empty()
     }
 
-    /// The string at `index`.
+    /// The string at `index`. Checked again at each reading, since a mapped file may be written to by others.
     pub fn get(&self, index: usize) -> Option<&str> {
-        let &(offset, length) = self.spans.get(index)?;
-        let start = usize::try_from(offset).ok()?;
-        std::str::from_utf8(self.bytes.get(start..start + length as usize)?).ok()
+        let rest = self.bytes.get(*self.starts.get(index)? as usize..)?;
+        let (prefix, rest) = rest.split_first_chunk::<{ Self::PREFIX_BYTES }>()?;
+        let length = usize::try_from(u64::from_le_bytes(*prefix)).ok()?;
+        std::str::from_utf8(rest.get(..length)?).ok()
     }
 
     /// All strings in order.
-    pub fn iter(&self) -> impl Iterator<Item = &str> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         (0..self.len()).map(|index| self.get(index).unwrap_or_default())
+    }
+
+    /// The whole array as it stands in the file.
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
+/// Lays strings out in memory as they would stand in a file.
+///
+/// # Panics
+/// If they take 4 GiB or more.
+impl<T: AsRef<str>> FromIterator<T> for Strings {
+    fn from_iter<I: IntoIterator<Item = T>>(strings: I) -> Self {
+        let mut bytes = Vec::new();
+        let mut starts = Vec::new();
+        for string in strings {
+            let string = string.as_ref();
+            starts.push(u32::try_from(bytes.len()).expect("an array of strings takes less than 4 GiB"));
+            bytes.extend((string.len() as u64).to_le_bytes());
+            bytes.extend(string.as_bytes());
+        }
+        Self::new(bytes.into(), starts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_keep_their_order_and_know_their_end() {
+        let strings: Strings = ["a", "", "né"].into_iter().collect();
+        assert_eq!(strings.iter().collect::<Vec<_>>(), ["a", "", "né"]);
+        assert_eq!(strings.get(3), None);
+    }
+
+    #[test]
+    fn a_key_is_kept_as_first_written() {
+        let mut metadata = Metadata::default();
+        assert!(metadata.insert("k".to_owned(), Value::Signed(-1)));
+        assert!(!metadata.insert("k".to_owned(), Value::Signed(2)));
+        assert_eq!((metadata.f64("k"), metadata.u64("k")), (Some(-1.0), None));
     }
 }
