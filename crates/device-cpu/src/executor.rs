@@ -1,8 +1,9 @@
 //! The CPU as an executor: a launch computes at once, a sample reads what is there.
 
 use kauri_arch::Shape;
-use kauri_device::{Batch, Buffer, Choice, DeviceError, Executor, Measured, OpCost, Plan, Sampled, Weight, forward};
+use kauri_device::{Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Measured, OpCost, Plan, Sampled, Weight, forward};
 
+use crate::ceilings;
 use crate::ops::Cpu;
 
 /// A model on the CPU.
@@ -90,6 +91,10 @@ impl Executor for CpuExecutor {
     fn measure(&mut self, on: bool) {
         self.measuring = on;
         self.costs.clear();
+    }
+
+    fn ceilings(&mut self) -> Ceilings {
+        ceilings::measure(self.cpu.pool())
     }
 
     fn measured(&self) -> &[OpCost] {

@@ -4,6 +4,7 @@
 
 mod attend;
 mod cache;
+mod ceilings;
 mod executor;
 mod matmul;
 mod ops;

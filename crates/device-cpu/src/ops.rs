@@ -73,6 +73,11 @@ impl Cpu {
         &mut self.buffers[buffer as usize]
     }
 
+    /// The worker threads.
+    pub(crate) fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
     /// Threads that share the work.
     pub fn threads(&self) -> usize {
         self.pool.threads()

@@ -4,7 +4,7 @@
 //! graphs, several GPUs) without anyone above noticing.
 
 use crate::batch::{Batch, Plan};
-use crate::measure::OpCost;
+use crate::measure::{Ceilings, OpCost};
 
 /// A loaded model on a device.
 pub trait Executor: Send {
@@ -28,6 +28,9 @@ pub trait Executor: Send {
 
     /// Measures every operation from the next launch on, or stops.
     fn measure(&mut self, on: bool);
+
+    /// Measures what the machine allows at most, with as many threads as the model runs on.
+    fn ceilings(&mut self) -> Ceilings;
 
     /// What was measured since [`Executor::measure`]: one entry per operation kind.
     fn measured(&self) -> &[OpCost];

@@ -20,6 +20,6 @@ pub use batch::{Batch, CacheType, Plan, Sequence};
 pub use buffers::{Buffer, Extent};
 pub use executor::{Choice, DeviceError, Executor, Sampled};
 pub use forward::forward;
-pub use measure::{Measured, OpCost};
+pub use measure::{Ceilings, Measured, OpCost};
 pub use ops::Ops;
 pub use weight::{Matrix, Weight};

@@ -27,6 +27,17 @@ pub struct OpCost {
     pub seconds: f64,
 }
 
+/// What a machine allows at most, measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ceilings {
+    /// Streaming reads of memory, bytes per second.
+    pub bandwidth_bytes_per_s: f64,
+    /// Multiplications and additions per second of the widest arithmetic that a kernel could use, from registers alone.
+    pub operations_per_s: f64,
+    /// That arithmetic, in words.
+    pub arithmetic: &'static str,
+}
+
 /// A device whose operations are measured as they run. Only for devices that compute before an operation returns.
 pub struct Measured<'a, D> {
     /// The device.

@@ -84,13 +84,13 @@ pub fn weights(checkpoint: &Checkpoint, names: &Shape<Name>) -> Result<Shape<Wei
                 expected,
             });
         }
-        used.insert(name.tensor.as_str());
+        used.insert(name.tensor.clone());
         fill(family, name, tensor)
     })?;
     let mut surplus = checkpoint
         .tensors
         .keys()
-        .filter(|name| !used.contains(name.as_str()) && !derived(name, names));
+        .filter(|name| !used.contains(*name) && !derived(name, names));
     if let Some(tensor) = surplus.next() {
         return Err(Error::UnknownTensor {
             family,

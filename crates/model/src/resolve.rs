@@ -3,10 +3,7 @@
 use std::path::Path;
 
 use kauri_formats::Checkpoint;
-
-/// Bytes at an address that suits every tensor.
-#[repr(C, align(64))]
-struct Aligned<T: ?Sized>(T);
+use kauri_formats::mapping::Aligned;
 
 /// The model that ships inside the binary.
 static DEFAULT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../models/kauri-nano-Q4_K_M.gguf"));
