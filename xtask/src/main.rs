@@ -5,7 +5,7 @@
 
 mod tidy;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str =
@@ -14,7 +14,7 @@ const USAGE: &str =
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["tidy"] => tidy::command(repository()),
+        ["tidy"] => tidy::command(&repository()),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS
@@ -26,7 +26,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the working tree that this program was built from.
-fn repository() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+/// The root of the working tree that cargo runs this program for. Asked at run time: build outputs that were copied from
+/// another checkout must not look at that one.
+fn repository() -> PathBuf {
+    let manifest_folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    PathBuf::from(manifest_folder).join("..")
 }

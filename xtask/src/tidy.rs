@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_working_tree_is_tidy() {
-        let tree = Tree::read(crate::repository()).expect("the working tree can be read");
+        let tree = Tree::read(&crate::repository()).expect("the working tree can be read");
         assert!(
             tree.files.iter().any(|file| file.path == "xtask/src/tidy.rs"),
             "the tree holds this very file"

@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn the_real_tree_has_its_crates_and_no_build_outputs() {
-        let tree = Tree::read(crate::repository()).expect("the working tree can be read");
+        let tree = Tree::read(&crate::repository()).expect("the working tree can be read");
         let formats = tree
             .members
             .iter()
