@@ -10,9 +10,10 @@
 //! the price of one `fstat`. Ask before every use that touches many pages (each step of the engine) and a
 //! shortened file is an error, not a crash.
 //!
-//! What remains: a file shortened *between* the check and the touch, within one step, still ends the process. Closing
-//! that gap takes a process-wide SIGBUS handler or a private copy of the weights; neither is worth its cost here. Replacing
-//! a model file the usual way (write a new one, rename it over the old) is always safe: the mapping keeps the old file.
+//! What remains: a file shortened *between* the check and the touch, within one step, still ends the process; so does one
+//! shortened in the milliseconds in which its header is read. Closing that gap takes a process-wide SIGBUS handler or a
+//! private copy of the weights; neither is worth its cost here. Replacing a model file the usual way (write a new one,
+//! rename it over the old) is always safe: the mapping keeps the old file.
 //!
 //! # Alignment
 //! Bytes promise no alignment: safetensors does not align tensors, and `include_bytes!` does not align files. Readers of

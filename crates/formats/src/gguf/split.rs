@@ -31,22 +31,24 @@ pub(crate) fn open_all(path: &Path, bytes: &Bytes) -> Result<Checkpoint, Error> 
     };
     let paths = part.all_paths(path).map_err(|error| error.in_file(path))?;
     let mut opened = Some(opened);
-    let mut whole: Option<Gguf> = None;
-    for (number, path) in paths.iter().enumerate() {
-        let expected = Part {
+    let mut open = |number: usize| {
+        let wanted = Part {
             number: number as u64,
             ..part
         };
-        let next = match (expected == part).then(|| opened.take()).flatten() {
-            Some(opened) => opened,
-            None => expected.open(path, &mut budget).map_err(|error| error.in_file(path))?,
-        };
-        match &mut whole {
-            None => whole = Some(next),
-            Some(whole) => whole.append(next).map_err(|error| error.in_file(path))?,
+        match opened.take_if(|_| wanted == part) {
+            Some(opened) => Ok(opened),
+            None => wanted
+                .open(&paths[number], &mut budget)
+                .map_err(|error| error.in_file(&paths[number])),
         }
+    };
+    let mut whole = open(0)?;
+    for number in 1..paths.len() {
+        whole
+            .append(open(number)?)
+            .map_err(|error| error.in_file(&paths[number]))?;
     }
-    let whole = whole.unwrap_or_else(|| unreachable!("a split model has two parts or more"));
     whole.check_tensor_count().map_err(|error| error.in_file(&paths[0]))?;
     Ok(Checkpoint {
         paths,

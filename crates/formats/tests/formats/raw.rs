@@ -45,7 +45,9 @@ pub fn gguf_tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> 
 pub fn gguf_tensor_of(dims_count: u32, name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
     let mut entry = gguf_string(name);
     entry.extend(dims_count.to_le_bytes());
-    dims.iter().for_each(|dim| entry.extend(dim.to_le_bytes()));
+    for dim in dims {
+        entry.extend(dim.to_le_bytes());
+    }
     entry.extend(kind.to_le_bytes());
     entry.extend(offset.to_le_bytes());
     entry
@@ -54,7 +56,9 @@ pub fn gguf_tensor_of(dims_count: u32, name: &str, dims: &[u64], kind: u32, offs
 /// A version 3 file with the counts of what is in it.
 pub fn gguf_file(keys: &[Vec<u8>], tensors: &[Vec<u8>], data_bytes: usize) -> Vec<u8> {
     let mut file = gguf_head(3, tensors.len() as u64, keys.len() as u64);
-    keys.iter().chain(tensors).for_each(|part| file.extend(part));
+    for part in keys.iter().chain(tensors) {
+        file.extend(part);
+    }
     file.resize(file.len().next_multiple_of(32), 0);
     file.resize(file.len() + data_bytes, 0xa5);
     file
