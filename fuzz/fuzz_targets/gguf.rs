@@ -16,7 +16,10 @@ fuzz_target!(|bytes: &[u8]| {
     for tensor in read.tensors.values() {
         let columns = tensor.dims.last().copied().unwrap_or(1) as usize;
         let rows: u64 = tensor.dims.iter().rev().skip(1).product();
-        assert_eq!(tensor.quant.row_bytes(columns).unwrap() * rows as usize, tensor.data.len());
+        assert_eq!(
+            tensor.quant.row_bytes(columns).unwrap() * rows as usize,
+            tensor.data.len()
+        );
     }
     let tensors = read.tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
     let written = gguf::write(Vec::new(), &read.metadata, tensors).expect("what was read can be written");

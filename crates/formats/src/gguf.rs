@@ -103,8 +103,6 @@ impl Counts {
         }
         let tensors = cursor.u64("tensor count")?;
         let keys = cursor.u64("metadata key count")?;
-        cursor.expect(tensors, table::ENTRY_BYTES_MIN, "tensor count")?;
-        cursor.expect(keys, values::ENTRY_BYTES_MIN, "metadata key count")?;
         Ok(Self { tensors, keys })
     }
 }

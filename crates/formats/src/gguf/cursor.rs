@@ -74,7 +74,9 @@ impl<'a> Cursor<'a> {
                 max: bytes_max,
             });
         }
-        std::str::from_utf8(self.take(length, what)?).map_err(|_| Error::Value {
+        let bytes = self.take(length, what)?;
+        let text = std::str::from_utf8(bytes);
+        text.map_err(|_| Error::Value {
             what: what.to_owned(),
             expected: "UTF-8 text",
             found: "other bytes".to_owned(),

@@ -10,7 +10,7 @@ use crate::error::{Error, quoted};
 use crate::quant::Quant;
 
 /// The least an entry takes: an empty name, the number of dimensions, one dimension, type, offset.
-pub(super) const ENTRY_BYTES_MIN: u64 = 8 + 4 + 8 + 4 + 8;
+const ENTRY_BYTES_MIN: u64 = 8 + 4 + 8 + 4 + 8;
 /// What an entry takes in memory, its name apart, while all are checked: a slot of the map and an index, the allocations
 /// of name and dimensions, and the entry as read.
 const ENTRY_MEMORY_BYTES: usize = size_of::<(usize, String, Tensor)>() + size_of::<Entry<'_>>() + 96;

@@ -7,7 +7,7 @@ use crate::error::{Error, quoted};
 use crate::metadata::{Metadata, Strings, Value};
 
 /// The least a key and its value take: an empty key, a type, one byte.
-pub(super) const ENTRY_BYTES_MIN: u64 = 8 + 4 + 1;
+const ENTRY_BYTES_MIN: u64 = 8 + 4 + 1;
 /// What an entry takes in memory, its key and value apart: a slot of the map, an index, the allocation of the key.
 const ENTRY_MEMORY_BYTES: usize = size_of::<(usize, String, Value)>() + 64;
 
@@ -73,6 +73,7 @@ impl Kind {
 
 /// Reads `count` keys with their values.
 pub(super) fn read_all(cursor: &mut Cursor<'_>, count: u64, budget: &mut Budget) -> Result<Metadata, Error> {
+    cursor.expect(count, ENTRY_BYTES_MIN, "metadata")?;
     let mut metadata = Metadata::default();
     for index in 0..count {
         let key = cursor.string(KEY_BYTES_MAX, &format!("metadata key {index}"))?;
