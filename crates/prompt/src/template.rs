@@ -2,7 +2,7 @@
 //!
 //! The language is Jinja2 as transformers runs it (version 5: `trim_blocks`, `lstrip_blocks`, loop controls, the immutable
 //! sandbox, its `tojson`, `raise_exception`, `strftime_now`); the reference is its output, byte for byte. The engine is
-//! minijinja. In front of it stands a rewriter ([`syntax`], [`expression`]) that reads Jinja2's grammar and turns every
+//! minijinja. In front of it stands a rewriter (`syntax`, `expression`) that reads Jinja2's grammar and turns every
 //! operator, literal, subscript and loop into a call, so that each is Python's, paid for, and aware of origin.
 //!
 //! # A template is a program of unknown origin
@@ -15,7 +15,7 @@
 //! # A conversation is text of unknown origin
 //!
 //! `<|im_start|>system` in a user's message must stay six harmless words. So strings remember who wrote each of their
-//! characters ([`text`]): what came in through the variables is the conversation's, what stands in the template (and the
+//! characters (`text`): what came in through the variables is the conversation's, what stands in the template (and the
 //! model's own tokens, variables named `..._token`) is the template's. Trimming, cutting, joining, replacing and `tojson`
 //! carry that along; comparisons do not see it, so a template cannot behave differently for it. [`Template::render_spans`]
 //! returns the text with its origin; [`split_special`] then finds special tokens in the template's own text only, and
@@ -335,12 +335,11 @@ fn environment() -> Environment<'static> {
     }
     for (name, filter) in filters::engine_filters() {
         environment.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
-            filters::call_engine(state, &filter, &plain(&args))
+            filters::call_engine(state, name, &filter, &plain(&args))
         });
     }
     for (name, question) in questions::QUESTIONS {
-        let name = if *name == "in" { "_kauri_in" } else { name };
-        environment.add_test(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+        environment.add_test(*name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             question(state, &plain(&args))
         });
     }

@@ -22,6 +22,27 @@ fn the_whole_collection_renders_as_transformers_renders_it() {
     check(&folder, 2964);
 }
 
+#[test]
+fn expressions_and_statements_print_what_jinja2_prints() {
+    let golden = read(&repository().join("tests/golden/templates/expressions.json"));
+    let variables = member(&golden, "variables").as_object().unwrap();
+    let mut failures = Vec::new();
+    for case in items(member(&golden, "cases")) {
+        let source = member(case, "source").as_str().unwrap();
+        let expected = member(case, "expected").as_str().unwrap();
+        match Template::compile(source).and_then(|template| template.render(variables)) {
+            Ok(text) if text == expected => {}
+            other => failures.push(format!("{source}: {other:?} instead of {expected:?}")),
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} failed:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
 /// Renders every case under a folder and prints a table of what passed; fails if anything did not.
 fn check(folder: &Path, cases_wanted: usize) {
     let index = read(&folder.join("index.json"));

@@ -51,10 +51,16 @@ pub(super) fn order(a: &Value, b: &Value) -> Option<Ordering> {
         return Some(clean(a).cmp(&clean(b)));
     }
     if let (Some(a), Some(b)) = (as_list(a), as_list(b)) {
+        if a.is_tuple != b.is_tuple {
+            return None;
+        }
         return match a.items.iter().zip(&b.items).find(|(a, b)| !equal(a, b)) {
             Some((a, b)) => order(a, b),
             None => Some(a.items.len().cmp(&b.items.len())),
         };
+    }
+    if a.is_undefined() && b.is_undefined() {
+        return Some(Ordering::Equal);
     }
     numbers(Number::of(a)?, Number::of(b)?)
 }
@@ -95,8 +101,10 @@ pub(super) fn contains(budget: &Budget, container: &Value, item: &Value) -> Resu
     }
     if let Some(map) = as_map(container) {
         budget.work(shallow_bytes(item))?;
-        let key = Key::new(item).ok_or_else(|| failed("a list or dict is never the key of a dict"))?;
-        return Ok(map.entries.contains_key(&key));
+        if as_map(item).is_some() || as_list(item).is_some_and(|list| !list.is_tuple) {
+            return Err(failed("a list or dict is never the key of a dict"));
+        }
+        return Ok(Key::new(item).is_some_and(|key| map.entries.contains_key(&key)));
     }
     if container.is_undefined() {
         return Ok(false);

@@ -10,12 +10,15 @@ use super::tokens::Token;
 const RESERVED: &str = "_kauri_";
 /// The deepest that brackets and operators may be nested in an expression.
 const EXPRESSION_DEPTH_MAX: usize = 48;
+/// The most operations of one tag that the engine's compiler nests within each other (it goes down one call each).
+const EXPRESSION_LINKS_MAX: usize = 1000;
 
 /// Reads a tag's words.
 pub(super) struct Parser {
     tokens: Vec<(Token, usize)>,
     at: usize,
     depth: usize,
+    links: usize,
     line: usize,
 }
 
@@ -26,6 +29,7 @@ impl Parser {
             tokens,
             at: 0,
             depth: 0,
+            links: 0,
             line,
         }
     }
@@ -68,6 +72,15 @@ impl Parser {
             return Ok(());
         }
         Err(self.error(format!("expected {sign}")))
+    }
+
+    /// Counts an operation that the engine will nest.
+    fn link(&mut self) -> Result<(), Error> {
+        self.links += 1;
+        if self.links > EXPRESSION_LINKS_MAX {
+            return Err(self.error(format!("a tag of over {EXPRESSION_LINKS_MAX} operations")));
+        }
+        Ok(())
     }
 
     /// A name that is not this crate's own.
@@ -127,6 +140,7 @@ impl Parser {
         }
         let mut value = self.either()?;
         while self.take_word("if") {
+            self.link()?;
             let condition = self.either()?;
             value = if self.take_word("else") {
                 format!("({value} if {condition} else {})", self.expression()?)
@@ -151,6 +165,7 @@ impl Parser {
     fn chain_of_words(&mut self, word: &str, part: fn(&mut Self) -> Result<String, Error>) -> Result<String, Error> {
         let mut parts = vec![part(self)?];
         while self.take_word(word) {
+            self.link()?;
             parts.push(part(self)?);
         }
         Ok(match parts.len() {
@@ -239,6 +254,7 @@ impl Parser {
     fn power(&mut self) -> Result<String, Error> {
         let mut value = self.unary(true)?;
         while self.take_sign("**") {
+            self.link()?;
             value = format!("_kauri_power({value},{})", self.unary(true)?);
         }
         Ok(value)
@@ -255,11 +271,7 @@ impl Parser {
             }
             let value = self.unary(false)?;
             self.depth -= 1;
-            if negative {
-                format!("_kauri_arithmetic(0,\"-\",{value})")
-            } else {
-                value
-            }
+            format!("_kauri_{}({value})", if negative { "negate" } else { "plus" })
         } else {
             let value = self.primary()?;
             self.postfix(value)?
@@ -353,6 +365,7 @@ impl Parser {
     }
 
     fn attribute(&mut self, value: &str) -> Result<String, Error> {
+        self.link()?;
         if let Some(Token::Integer(index)) = self.peek().cloned() {
             self.at += 1;
             return Ok(format!("_kauri_item({value},({index}))"));
@@ -378,6 +391,7 @@ impl Parser {
     }
 
     fn subscript(&mut self, value: &str) -> Result<String, Error> {
+        self.link()?;
         let mut bounds = [const { None }; 3];
         let mut colons = 0;
         let mut keys = Vec::new();
@@ -410,6 +424,7 @@ impl Parser {
     }
 
     fn arguments(&mut self) -> Result<CallArguments, Error> {
+        self.link()?;
         self.expect_sign("(")?;
         let mut positional = 0;
         let written = self.items(")", |parser| match parser.peek() {
@@ -451,6 +466,7 @@ impl Parser {
 
     /// A filter's name and arguments, applied to `value`.
     pub fn filter(&mut self, value: &str) -> Result<String, Error> {
+        self.link()?;
         let name = self.name()?;
         let arguments = if self.at_sign("(") {
             format!("({})", self.arguments()?.written.join(","))
@@ -461,6 +477,7 @@ impl Parser {
     }
 
     fn test(&mut self, value: &str) -> Result<String, Error> {
+        self.link()?;
         let negated = if self.take_word("not") { "not " } else { "" };
         let name = self.name()?;
         // The engine's parser knows some of these names as words of its own.

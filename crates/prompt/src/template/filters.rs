@@ -49,7 +49,7 @@ pub(super) const FILTERS: &[(&str, Operation)] = &[
     ("sort", sort),
     ("string", string),
     ("sum", sum),
-    ("title", |state, args| per_text(state, args, methods::title)),
+    ("title", |state, args| per_text(state, args, title)),
     ("tojson", tojson),
     ("trim", trim),
     ("unique", unique),
@@ -71,17 +71,26 @@ pub(super) fn engine_filters() -> [(&'static str, Value); 7] {
 }
 
 /// Calls one of the engine's filters.
-pub(super) fn call_engine(state: &mut State<'_, '_>, filter: &Value, args: &[Value]) -> Result<Value, Error> {
+pub(super) fn call_engine(
+    state: &mut State<'_, '_>,
+    name: &str,
+    filter: &Value,
+    args: &[Value],
+) -> Result<Value, Error> {
     let budget = Budget::of(state)?;
     budget.work(args.iter().map(shallow_bytes).sum())?;
     let mut args = args.to_vec();
-    // What is none, false or empty has nothing to go through, for Jinja.
-    if let Some(first) = args.first_mut().filter(|first| !first.is_number() && !first.is_true()) {
-        *first = list(&budget, Vec::new())?;
-    }
-    if let Some(first) = args.first_mut().filter(|first| !first.is_number()) {
+    match args.first_mut() {
+        Some(first) if matches!(name, "abs" | "round") => {
+            if let Some(Number::Integer(integer)) = Number::of(first) {
+                *first = from_integer(integer);
+            }
+        }
+        // What is none, false or zero has nothing to go through, for Jinja.
+        Some(first) if !first.is_true() => *first = list(&budget, Vec::new())?,
         // The engine would loop over a string by its marked characters, and over a dict's marked keys.
-        *first = list(&budget, items_of(&budget, first)?)?;
+        Some(first) => *first = list(&budget, items_of(&budget, first)?)?,
+        None => {}
     }
     let result = filter.call(state, &args)?;
     match result.kind() {
@@ -191,6 +200,19 @@ fn indent(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         out.append(line);
     }
     Ok(marked(&out))
+}
+
+/// Jinja's own idea of a title: a word starts after blanks, a hyphen or an opening bracket.
+fn title(text: &Text) -> Text {
+    let mut within_word = false;
+    text.map(|character, out| {
+        if within_word {
+            out.extend(character.to_lowercase());
+        } else {
+            out.extend(character.to_uppercase());
+        }
+        within_word = !(character.is_whitespace() || "-({[<".contains(character));
+    })
 }
 
 fn wordcount(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
@@ -389,10 +411,18 @@ fn by_attribute(item: Value, arguments: &Arguments, at: usize) -> Result<Value, 
     Ok(value)
 }
 
+/// Attributes, not items: data has none, a namespace has.
 fn attribute(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let arguments = Arguments::bind("attr", &["value", "name"], args)?;
     let name = arguments.string(1)?.unwrap_or_default();
-    arguments.required(0)?.get_item(&Value::from(name.as_ref()))
+    let value = arguments.required(0)?;
+    if value.is_undefined() {
+        return Err(failed("an undefined value has no attributes"));
+    }
+    if value.as_object().is_none() || as_map(value).is_some() || as_list(value).is_some() {
+        return Ok(Value::UNDEFINED);
+    }
+    value.get_item(&Value::from(name.as_ref()))
 }
 
 /// Sorts items by a key each; equal ones keep their order. Fails where two keys have no order.
@@ -562,7 +592,7 @@ fn batch(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let arguments = Arguments::bind("batch", &["value", "linecount", "fill_with"], args)?;
     let budget = Budget::of(state)?;
     let size = usize::try_from(arguments.integer(1, 0)?).unwrap_or(0).max(1);
-    budget.make(24 * size as u64)?;
+    budget.make((size as u64).saturating_mul(24))?;
     let items = items_of(&budget, arguments.required(0)?)?;
     let mut rows = Vec::new();
     for row in items.chunks(size) {
@@ -579,7 +609,7 @@ fn slice(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let arguments = Arguments::bind("slice", &["value", "slices", "fill_with"], args)?;
     let budget = Budget::of(state)?;
     let columns = usize::try_from(arguments.integer(1, 0)?).unwrap_or(0).max(1);
-    budget.make(48 * columns as u64)?;
+    budget.make((columns as u64).saturating_mul(48))?;
     let items = items_of(&budget, arguments.required(0)?)?;
     let (least, longer) = (items.len() / columns, items.len() % columns);
     let mut out = Vec::with_capacity(columns);

@@ -3,8 +3,8 @@
 
 use super::budget::{Budget, failed};
 use super::print::{to_repr, to_text};
-use super::text::Text;
-use super::value::{Key, as_list, as_map};
+use super::text::{Text, clean};
+use super::value::{Key, Number, as_list, as_map, from_integer};
 use minijinja::Error;
 use minijinja::formatting::{FormatStyle, format};
 use minijinja::value::Value;
@@ -19,7 +19,10 @@ pub(super) fn percent(budget: &Budget, pattern: &Text, values: &Value) -> Result
         _ => vec![values.clone()],
     };
     let (out, used, by_name) = fill(budget, pattern, &items, values)?;
-    if used < items.len() && !by_name && as_map(values).is_none() {
+    // Anything that has items may be there for its names only.
+    let is_single = values.as_str().is_some() || !(values.is_undefined() || values.as_object().is_some());
+    let is_tuple = as_list(values).is_some_and(|list| list.is_tuple);
+    if used < items.len() && !by_name && (is_tuple || is_single) {
         return Err(failed("% formatting: not all values were used"));
     }
     Ok(Value::from(out.encode()))
@@ -68,7 +71,7 @@ fn fill(budget: &Budget, pattern: &Text, items: &[Value], named: &Value) -> Resu
             next.ok_or_else(|| failed("% formatting: there are more fields than values"))?
         };
         out.append(&field_text(budget, specification, conversion, &value)?);
-        budget.make(out.len() as u64)?;
+        budget.within_value(out.len() as u64)?;
     }
     out.append(&pattern.slice_of(rest));
     Ok((out, used, by_name))
@@ -78,18 +81,18 @@ fn field_text(budget: &Budget, specification: &str, conversion: char, value: &Va
     match conversion {
         's' => Ok(pad(specification, to_text(budget, value)?)),
         'r' | 'a' => Ok(pad(specification, to_repr(budget, value)?)),
-        'd' | 'i' | 'u' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'x' | 'X' | 'o' if value.is_number() => {
-            let conversion = if matches!(conversion, 'i' | 'u') {
-                'd'
-            } else {
-                conversion
+        'c' if value.as_str().is_some_and(|text| clean(text).chars().count() == 1) => {
+            Ok(pad(specification, to_text(budget, value)?))
+        }
+        'd' | 'i' | 'u' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'x' | 'X' | 'o' if Number::of(value).is_some() => {
+            let is_decimal = matches!(conversion, 'd' | 'i' | 'u');
+            let number = match Number::of(value) {
+                Some(Number::Integer(integer)) => from_integer(integer),
+                Some(Number::Float(float)) if is_decimal && float.abs() < 1e38 => from_integer(float as i128),
+                _ => value.clone(),
             };
-            let number = format(
-                FormatStyle::Printf,
-                &format!("%{specification}{conversion}"),
-                std::slice::from_ref(value),
-            )?;
-            Ok(Text::own(number))
+            let pattern = format!("%{specification}{}", if is_decimal { 'd' } else { conversion });
+            Ok(Text::own(format(FormatStyle::Printf, &pattern, &[number])?))
         }
         _ => Err(failed(format!(
             "% formatting: %{conversion} cannot take a {}",
@@ -170,7 +173,7 @@ pub(super) fn braces(
         };
         let value = value.ok_or_else(|| failed(format!("format: there is no value for the field {{{field}}}")))?;
         out.append(&brace_field(budget, specification, conversion, &value)?);
-        budget.make(out.len() as u64)?;
+        budget.within_value(out.len() as u64)?;
     }
     out.append(&pattern.slice_of(rest));
     Ok(Value::from(out.encode()))
@@ -185,10 +188,10 @@ fn brace_field(budget: &Budget, specification: &str, conversion: &str, value: &V
         return Ok(text);
     }
     check_widths(specification)?;
-    let value = if value.is_number() && conversion.is_empty() {
-        value.clone()
-    } else {
-        Value::from(text.as_str())
+    let value = match Number::of(value).filter(|_| conversion.is_empty()) {
+        Some(Number::Integer(integer)) => from_integer(integer),
+        Some(Number::Float(float)) => Value::from(float),
+        None => Value::from(text.as_str()),
     };
     let filled = format(
         FormatStyle::StrFormat,

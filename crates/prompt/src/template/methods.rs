@@ -393,7 +393,7 @@ pub(super) fn fill(budget: &Budget, text: &Text, name: &str, args: &[Value]) -> 
     let arguments = Arguments::bind("center, ljust, rjust and zfill", &["width", "fillchar"], args)?;
     arguments.required(0)?;
     let width = usize::try_from(arguments.integer(0, 0)?).unwrap_or(0);
-    budget.make(4 * width as u64)?;
+    budget.make((width as u64).saturating_mul(4))?;
     let missing = width.saturating_sub(text.as_str().chars().count());
     let with = match arguments.string(1)? {
         Some(with) if with.chars().count() != 1 => return Err(failed("a fill character is one character")),

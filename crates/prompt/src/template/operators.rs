@@ -23,6 +23,8 @@ pub(super) const OPERATORS: &[(&str, Operation)] = &[
     ("_kauri_iterate", iterate),
     ("_kauri_keep", keep),
     ("_kauri_list", list_literal),
+    ("_kauri_negate", negate),
+    ("_kauri_plus", plus),
     ("_kauri_power", power),
     ("_kauri_slice", slice),
     ("_kauri_tuple", tuple_literal),
@@ -49,7 +51,7 @@ fn concat(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let mut out = String::new();
     for value in args {
         let piece = marked_text(&budget, value)?;
-        budget.make((out.len() + piece.len()) as u64)?;
+        budget.within_value((out.len() + piece.len()) as u64)?;
         out.push_str(&piece);
     }
     Ok(Value::from(out))
@@ -82,6 +84,25 @@ fn power(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     binary(&budget, &args[0], "**", &args[1])
 }
 
+/// `-a`
+fn negate(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+    match Number::of(&args[0]) {
+        Some(Number::Integer(integer)) => integer.checked_neg().map(from_integer),
+        Some(Number::Float(float)) => Some(Value::from(-float)),
+        None => None,
+    }
+    .ok_or_else(|| failed(format!("a {} has no negative", args[0].kind())))
+}
+
+/// `+a`
+fn plus(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
+    match Number::of(&args[0]) {
+        Some(Number::Integer(integer)) => Ok(from_integer(integer)),
+        Some(Number::Float(_)) => Ok(args[0].clone()),
+        None => Err(failed(format!("a {} has no sign", args[0].kind()))),
+    }
+}
+
 fn binary(budget: &Budget, a: &Value, operator: &str, b: &Value) -> Result<Value, Error> {
     match (operator, a.as_str(), b.as_str()) {
         ("+", Some(left), Some(right)) => {
@@ -102,6 +123,7 @@ fn binary(budget: &Budget, a: &Value, operator: &str, b: &Value) -> Result<Value
             budget.make(shallow_bytes(a) + shallow_bytes(b))?;
             return sequence(budget, [&left.items[..], &right.items].concat(), left.is_tuple);
         }
+        ("*", None, Some(_)) => return binary(budget, b, operator, a),
         ("*", Some(left), None) if Number::of(b).is_some() => {
             let times = repetitions(b)?;
             budget.make(shallow_bytes(a).saturating_mul(times as u64))?;
@@ -181,17 +203,30 @@ fn float(a: f64, operator: &str, b: f64) -> Option<f64> {
         "+" => Some(a + b),
         "-" => Some(a - b),
         "*" => Some(a * b),
-        "**" if a == 0.0 && b < 0.0 => None,
+        // Python's results are an error and a complex number.
+        "**" if (a == 0.0 && b < 0.0) || (a < 0.0 && b.fract() != 0.0) => None,
         "**" => Some(a.powf(b)),
         _ if b == 0.0 => None,
         "/" => Some(a / b),
-        "//" => Some((a / b).floor()),
-        _ => {
-            let remainder = a % b;
-            let other_sign = remainder != 0.0 && (remainder < 0.0) != (b < 0.0);
-            Some(if other_sign { remainder + b } else { remainder })
-        }
+        "//" => Some(floor_divide_floats(a, b).0),
+        _ => Some(floor_divide_floats(a, b).1),
     }
+}
+
+/// Python's `divmod` of floats: the remainder is exact and has the divisor's sign, the quotient follows from it.
+fn floor_divide_floats(a: f64, b: f64) -> (f64, f64) {
+    let mut remainder = a % b;
+    let mut quotient = (a - remainder) / b;
+    if remainder == 0.0 {
+        remainder = 0.0_f64.copysign(b);
+    } else if (remainder < 0.0) != (b < 0.0) {
+        remainder += b;
+        quotient -= 1.0;
+    }
+    if quotient == 0.0 {
+        return (0.0_f64.copysign(a / b), remainder);
+    }
+    (quotient.round(), remainder)
 }
 
 /// `[a, b]`
@@ -265,7 +300,7 @@ fn position(index: i64, length: usize) -> Option<usize> {
     usize::try_from(at).ok().filter(|&at| at < length)
 }
 
-/// `a[start:stop:step]`
+/// `a[start:stop:step]`; a slice of what has none is undefined, as in Jinja.
 fn slice(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let budget = Budget::of(state)?;
     let bound = |value: &Value| {
@@ -292,7 +327,10 @@ fn slice(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         budget.work(8 * text.len() as u64)?;
         return Ok(Value::from(slice_text(&text, start, stop, step.unwrap_or(1)).encode()));
     }
-    Err(failed(format!("a {} cannot be sliced", args[0].kind())))
+    if args[0].is_undefined() {
+        return Err(failed("an undefined value cannot be sliced"));
+    }
+    Ok(Value::UNDEFINED)
 }
 
 fn slice_text(text: &Text, start: Option<i64>, stop: Option<i64>, step: i64) -> Text {

@@ -199,7 +199,7 @@ impl<'a> Printer<'a> {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            _ if character < ' ' || (layout.ensure_ascii && !character.is_ascii()) => {
+            _ if character < ' ' || (layout.ensure_ascii && character > '~') => {
                 for unit in character.encode_utf16(&mut [0; 2]) {
                     let _ = write!(out, "\\u{unit:04x}");
                 }

@@ -2,7 +2,7 @@
 
 use super::budget::{Budget, failed};
 use super::compare;
-use super::text::clean;
+use super::print::to_text;
 use super::value::{LongInteger, Number, as_bool, as_list, as_map};
 use minijinja::value::Value;
 use minijinja::{Error, State};
@@ -11,6 +11,7 @@ pub(super) type Question = fn(&mut State<'_, '_>, &[Value]) -> Result<bool, Erro
 
 /// The tests by name.
 pub(super) const QUESTIONS: &[(&str, Question)] = &[
+    ("_kauri_in", |state, args| compared(state, args, "in")),
     ("!=", |state, args| compared(state, args, "!=")),
     ("<", |state, args| compared(state, args, "<")),
     ("<=", |state, args| compared(state, args, "<=")),
@@ -34,13 +35,11 @@ pub(super) const QUESTIONS: &[(&str, Question)] = &[
     ("gt", |state, args| compared(state, args, ">")),
     ("in", |state, args| compared(state, args, "in")),
     ("integer", |_, args| Ok(args[0].is_integer() || is_long(&args[0]))),
-    ("iterable", |_, args| {
-        Ok(args[0].as_str().is_some() || args[0].is_undefined() || is_container(&args[0]))
-    }),
+    ("iterable", |_, args| Ok(is_iterable(&args[0]))),
     ("le", |state, args| compared(state, args, "<=")),
     ("lessthan", |state, args| compared(state, args, "<")),
-    ("lower", |_, args| {
-        Ok(cased(&args[0], char::is_lowercase, char::is_uppercase))
+    ("lower", |state, args| {
+        cased(state, &args[0], char::is_lowercase, char::is_uppercase)
     }),
     ("lt", |state, args| compared(state, args, "<")),
     ("mapping", |_, args| Ok(as_map(&args[0]).is_some())),
@@ -49,18 +48,16 @@ pub(super) const QUESTIONS: &[(&str, Question)] = &[
     ("number", |_, args| {
         Ok(Number::of(&args[0]).is_some() || is_long(&args[0]))
     }),
-    ("odd", |_, args| Ok(!divides(&Value::from(2), &args[0])?)),
+    ("odd", |_, args| is_odd(&args[0])),
     ("sameas", |_, args| {
         Ok(compare::identical(&args[0], args.get(1).unwrap_or(&Value::UNDEFINED)))
     }),
-    ("sequence", |_, args| {
-        Ok(args[0].as_str().is_some() || is_container(&args[0]))
-    }),
+    ("sequence", |_, args| Ok(is_iterable(&args[0]))),
     ("string", |_, args| Ok(args[0].as_str().is_some())),
     ("true", |_, args| Ok(as_bool(&args[0]) == Some(true))),
     ("undefined", |_, args| Ok(args[0].is_undefined())),
-    ("upper", |_, args| {
-        Ok(cased(&args[0], char::is_uppercase, char::is_lowercase))
+    ("upper", |state, args| {
+        cased(state, &args[0], char::is_uppercase, char::is_lowercase)
     }),
 ];
 
@@ -71,16 +68,34 @@ fn compared(state: &mut State<'_, '_>, args: &[Value], operator: &str) -> Result
 
 fn divides(divisor: &Value, number: &Value) -> Result<bool, Error> {
     match (Number::of(divisor), Number::of(number)) {
+        (Some(divisor), Some(number @ Number::Float(_))) => Ok(number.as_float() % divisor.as_float() == 0.0),
         (Some(Number::Integer(divisor)), Some(Number::Integer(number))) if divisor != 0 => {
             Ok(number.checked_rem(divisor).unwrap_or(0) == 0)
         }
-        _ => Err(failed("odd, even and divisibleby take integers")),
+        _ => Err(failed("odd, even and divisibleby take numbers")),
     }
 }
 
-fn cased(value: &Value, all: fn(char) -> bool, none: fn(char) -> bool) -> bool {
-    let text = clean(value.as_str().unwrap_or_default());
-    text.chars().any(all) && !text.chars().any(none)
+/// One more than an even number: half a number is neither.
+fn is_odd(number: &Value) -> Result<bool, Error> {
+    let is_whole = Number::of(number).is_none_or(|number| number.as_float().fract() == 0.0);
+    Ok(!divides(&Value::from(2), number)? && is_whole)
+}
+
+fn cased(
+    state: &mut State<'_, '_>,
+    value: &Value,
+    some: fn(char) -> bool,
+    none: fn(char) -> bool,
+) -> Result<bool, Error> {
+    let text = to_text(&*Budget::of(state)?, value)?;
+    let text = text.as_str();
+    Ok(text.chars().any(some) && !text.chars().any(none))
+}
+
+/// Strings, containers and the undefined: what Python can go over and take the length of.
+fn is_iterable(value: &Value) -> bool {
+    value.as_str().is_some() || value.is_undefined() || is_container(value)
 }
 
 fn is_long(value: &Value) -> bool {

@@ -15,6 +15,9 @@ use super::tokens::{Tag, Token, cut};
 /// The longest template taken, in bytes.
 pub(super) const TEMPLATE_BYTES_MAX: usize = 1 << 20;
 
+/// The most `elif` that may be open within each other.
+const ALTERNATIVES_MAX: usize = 500;
+
 /// Rewrites a template for the engine. Fails with [`Error::Syntax`], or [`Error::Limit`] for a source that is too long.
 pub(super) fn rewrite(source: &str) -> Result<String, Error> {
     if source.len() > TEMPLATE_BYTES_MAX {
@@ -29,6 +32,7 @@ pub(super) fn rewrite(source: &str) -> Result<String, Error> {
         writer: Writer {
             out: String::new(),
             line: 1,
+            alternatives: Vec::new(),
         },
     };
     reader.read()?;
@@ -198,6 +202,8 @@ fn next_tag(text: &str) -> Option<(usize, Kind)> {
 struct Writer {
     out: String,
     line: usize,
+    /// For each `if` that is open, how many `elif` it has had: the engine's compiler nests each within the one before.
+    alternatives: Vec<usize>,
 }
 
 impl Writer {
@@ -225,13 +231,20 @@ impl Writer {
         let name = parser.name()?;
         let inside = match name.as_str() {
             "for" => for_loop(&mut parser)?,
-            "if" | "elif" => format!("{name} {}", parser.tuple()?),
+            "if" | "elif" => {
+                self.count_alternative(&name, &parser)?;
+                format!("{name} {}", parser.tuple()?)
+            }
             "set" => set(&mut parser)?,
             "macro" => format!("macro {}{}", parser.name()?, signature(&mut parser)?),
             "call" => call_block(&mut parser)?,
             "filter" => format!("filter {}", filter_chain(&mut parser)?),
             "with" => with(&mut parser)?,
-            "else" | "endif" | "endfor" | "endset" | "endcall" | "endfilter" | "endwith" | "break" | "continue" => name,
+            "endif" => {
+                self.alternatives.pop();
+                name
+            }
+            "else" | "endfor" | "endset" | "endcall" | "endfilter" | "endwith" | "break" | "continue" => name,
             "endmacro" => {
                 if parser.peek().is_some() {
                     parser.name()?;
@@ -251,6 +264,19 @@ impl Writer {
         };
         parser.end()?;
         self.tag("{%", &inside, "%}", line);
+        Ok(())
+    }
+}
+
+impl Writer {
+    fn count_alternative(&mut self, name: &str, parser: &Parser) -> Result<(), Error> {
+        match self.alternatives.last_mut() {
+            Some(count) if name == "elif" => *count += 1,
+            _ => self.alternatives.push(0),
+        }
+        if self.alternatives.iter().sum::<usize>() > ALTERNATIVES_MAX {
+            return Err(parser.error(format!("over {ALTERNATIVES_MAX} elif within each other")));
+        }
         Ok(())
     }
 }
