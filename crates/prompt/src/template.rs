@@ -137,13 +137,15 @@ impl Error {
     }
 }
 
-/// What one render may cost. The defaults grow with the conversation, which has been paid for by who sent it.
+/// What one render may cost. The defaults grow with the conversation, and with the square of its number of messages:
+/// several templates go through all the messages again for each of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Instructions of the engine: 1 million, and 5,000 for each value of the conversation. The longest of the reference
-    /// renderings takes a twentieth of that.
+    /// Instructions of the engine: 300,000, and 1,000 for each value of the conversation, and 32 for each pair of
+    /// messages; at the most 200 million. The reference renderings take 62 for each value at the most.
     pub instructions_max: u64,
-    /// Bytes that operations read and make, all together: 64 MiB, and 64 for each byte of the conversation.
+    /// Bytes that operations read and make, all together: 64 MiB, and 64 for each byte of the conversation, and 128 for each
+    /// pair of messages.
     pub work_bytes_max: u64,
     /// Bytes of one value: 8 MiB, and 8 for each byte of the conversation.
     pub value_bytes_max: u64,
@@ -152,14 +154,62 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits for a conversation of so many JSON values (each item and member counts one) and bytes of strings.
-    pub fn of_conversation(values: u64, bytes: u64) -> Self {
+    /// The limits for a conversation of this size.
+    pub fn of_conversation(size: ConversationSize) -> Self {
+        let pairs = size.messages.saturating_mul(size.messages).min(1 << 32);
         Self {
-            instructions_max: 1_000_000 + 5_000 * values,
-            work_bytes_max: (64 << 20) + 64 * bytes,
-            value_bytes_max: (8 << 20) + 8 * bytes,
-            output_bytes_max: (16 << 20) + 16 * bytes,
+            instructions_max: (300_000 + 1_000 * size.values + 32 * pairs).min(200_000_000),
+            work_bytes_max: (64 << 20) + 64 * size.bytes + 128 * pairs,
+            value_bytes_max: (8 << 20) + 8 * size.bytes,
+            output_bytes_max: (16 << 20) + 16 * size.bytes,
         }
+    }
+}
+
+/// How large a conversation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConversationSize {
+    /// JSON values: each item of an array and each member of an object counts one.
+    pub values: u64,
+    /// Bytes of strings, keys included.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+}
+
+impl ConversationSize {
+    /// Measures a conversation, and refuses one over the limits of [`Json::parse`].
+    pub fn of(variables: &Object) -> Result<Self, Error> {
+        let mut size = Self::default();
+        if let Some(Json::Array(messages)) = variables.get("messages") {
+            size.messages = messages.len() as u64;
+        }
+        for value in variables.values() {
+            size.add(value, 0)?;
+        }
+        Ok(size)
+    }
+
+    fn add(&mut self, json: &Json, depth: usize) -> Result<(), Error> {
+        if depth > JSON_DEPTH_MAX {
+            return Err(Error::limit("levels of conversation depth", JSON_DEPTH_MAX as u64));
+        }
+        self.values += 1;
+        match json {
+            Json::String(text) | Json::LongInteger(text) => self.bytes += text.len() as u64,
+            Json::Array(items) => items.iter().try_for_each(|item| self.add(item, depth + 1))?,
+            Json::Object(members) => {
+                for (key, value) in members {
+                    self.bytes += key.len() as u64;
+                    self.add(value, depth + 1)?;
+                }
+            }
+            _ => {}
+        }
+        if self.bytes + self.values > JSON_BYTES_MAX as u64 {
+            return Err(Error::limit("conversation bytes", JSON_BYTES_MAX as u64));
+        }
+        Ok(())
     }
 }
 
@@ -216,8 +266,8 @@ impl Template {
     }
 
     fn render_text(&self, variables: &Object) -> Result<Text, Error> {
-        let (values, bytes) = size(variables)?;
-        let limits = self.limits.unwrap_or_else(|| Limits::of_conversation(values, bytes));
+        let size = ConversationSize::of(variables)?;
+        let limits = self.limits.unwrap_or_else(|| Limits::of_conversation(size));
         let context = context(variables, limits)?;
         // A clone shares the compiled template; the fuel belongs to this render.
         let mut environment = self.environment.clone();
@@ -230,34 +280,6 @@ impl Template {
             .map_err(|error| rendering_error(&error, limits))?;
         Ok(Text::decode(&marked))
     }
-}
-
-/// Counts the values and bytes of a conversation, and refuses one over the limits of [`Json::parse`].
-fn size(variables: &Object) -> Result<(u64, u64), Error> {
-    fn add(json: &Json, depth: usize, count: &mut (u64, u64)) -> Result<(), Error> {
-        if depth > JSON_DEPTH_MAX {
-            return Err(Error::limit("levels of conversation depth", JSON_DEPTH_MAX as u64));
-        }
-        count.0 += 1;
-        match json {
-            Json::String(text) | Json::LongInteger(text) => count.1 += text.len() as u64,
-            Json::Array(items) => items.iter().try_for_each(|item| add(item, depth + 1, count))?,
-            Json::Object(members) => {
-                for (key, value) in members {
-                    count.1 += key.len() as u64;
-                    add(value, depth + 1, count)?;
-                }
-            }
-            _ => {}
-        }
-        if count.1 > JSON_BYTES_MAX as u64 || count.0 > JSON_BYTES_MAX as u64 {
-            return Err(Error::limit("conversation bytes", JSON_BYTES_MAX as u64));
-        }
-        Ok(())
-    }
-    let mut count = (0, 0);
-    variables.iter().try_for_each(|(_, value)| add(value, 0, &mut count))?;
-    Ok(count)
 }
 
 /// The variables as the template finds them.

@@ -1,2 +1,5 @@
 //! Surface 4, step: what must a decoded token obey? Sees no device, no clock and no randomness that it was not given.
 #![forbid(unsafe_code)]
+
+pub mod sample;
+pub mod stop;

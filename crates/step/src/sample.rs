@@ -1,0 +1,597 @@
+//! From a row of logits to a token.
+//!
+//! The order of the stages is fixed: **penalties, top-k, top-p, min-p, temperature**. Each stage after the penalties
+//! keeps the first tokens of one order, by falling logit and then by rising id, so each comes down to a *cut*: the last
+//! token that stays. Nothing is sorted: a row of 150,000 is read a few times in blocks of 32, whose largest values let
+//! most blocks be skipped, and only the few candidates near the top are compared with each other.
+//!
+//! - penalties, over the last `penalty_window` tokens: a logit above zero is divided by `repetition_penalty`, one below
+//!   is multiplied by it (Keskar et al. 2019); then `frequency_penalty` for each occurrence and `presence_penalty` once
+//!   are subtracted (as in the `OpenAI` API).
+//! - top-k keeps the k most probable; top-p the fewest whose probabilities (at temperature 1, among those left) reach p
+//!   (Holtzman et al. 2019); min-p those with at least `min_p` times the probability of the most probable.
+//! - temperature divides the logits of what is left; 0 takes the most probable token, the lowest id of equals.
+//!
+//! The draw for a token is a function of seed and position alone: Philox4x32-10 (Salmon et al. 2011, "Parallel random
+//! numbers: as easy as 1, 2, 3") with the position as its counter and the seed as its key. Sums run in one fixed order and
+//! the exponential is this file's own, so that a draw is the same on every machine.
+//!
+//! Knows no model, no text and no clock.
+
+use std::cmp::Ordering;
+
+/// Tokens handled together: as many as a word of a mask has bits.
+const BLOCK: usize = 32;
+
+/// How tokens are chosen. [`Sampling::default`] samples the model's own distribution.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// Divides the logits: 0 (greedy) to 100.
+    pub temperature: f32,
+    /// How many tokens to choose from; 0 is all.
+    pub top_k: u32,
+    /// The share of the probability to choose from: over 0, to 1 (all).
+    pub top_p: f32,
+    /// The least probability to choose from, as a share of the greatest: 0 (all) to 1.
+    pub min_p: f32,
+    /// Divides or multiplies the logits of tokens that occurred: over 0, to 100; 1 is off.
+    pub repetition_penalty: f32,
+    /// Subtracted from a logit for each time that its token occurred: -2 to 2.
+    pub frequency_penalty: f32,
+    /// Subtracted from a logit when its token occurred: -2 to 2.
+    pub presence_penalty: f32,
+    /// How many of the last tokens count for the penalties: up to [`PENALTY_WINDOW_MAX`].
+    pub penalty_window: u32,
+    /// The key of the draws.
+    pub seed: u64,
+}
+
+/// The most tokens that the penalties look back.
+pub const PENALTY_WINDOW_MAX: u32 = 8192;
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            repetition_penalty: 1.0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            penalty_window: 256,
+            seed: 0,
+        }
+    }
+}
+
+/// A parameter outside its range.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{field} must be {range}, not {value}")]
+pub struct Error {
+    /// The parameter's name.
+    pub field: &'static str,
+    /// What it may be, in words.
+    pub range: &'static str,
+    /// What it was.
+    pub value: f64,
+}
+
+impl Sampling {
+    /// Checks every parameter against its range; not-a-number is in none.
+    pub fn validate(&self) -> Result<(), Error> {
+        let signed = |value: f32| (-2.0..=2.0).contains(&value);
+        let positive = |value: f32, most: f32| value > 0.0 && value <= most;
+        let checks = [
+            (
+                "temperature",
+                "from 0 to 100",
+                self.temperature,
+                (0.0..=100.0).contains(&self.temperature),
+            ),
+            ("top_p", "over 0 and at most 1", self.top_p, positive(self.top_p, 1.0)),
+            ("min_p", "from 0 to 1", self.min_p, (0.0..=1.0).contains(&self.min_p)),
+            (
+                "repetition_penalty",
+                "over 0 and at most 100",
+                self.repetition_penalty,
+                positive(self.repetition_penalty, 100.0),
+            ),
+            (
+                "frequency_penalty",
+                "from -2 to 2",
+                self.frequency_penalty,
+                signed(self.frequency_penalty),
+            ),
+            (
+                "presence_penalty",
+                "from -2 to 2",
+                self.presence_penalty,
+                signed(self.presence_penalty),
+            ),
+            (
+                "penalty_window",
+                "at most 8192",
+                self.penalty_window as f32,
+                self.penalty_window <= PENALTY_WINDOW_MAX,
+            ),
+        ];
+        match checks.iter().find(|(.., valid)| !valid) {
+            None => Ok(()),
+            Some(&(field, range, value, _)) => Err(Error {
+                field,
+                range,
+                value: f64::from(value),
+            }),
+        }
+    }
+
+    fn has_penalties(&self) -> bool {
+        self.repetition_penalty != 1.0 || self.frequency_penalty != 0.0 || self.presence_penalty != 0.0
+    }
+}
+
+/// A chosen token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// Its id.
+    pub token: u32,
+    /// Its probability among the tokens that were left to choose from, after all stages; 1 when greedy.
+    pub probability: f32,
+}
+
+/// Chooses tokens. Made once for a sequence; a call allocates nothing.
+#[derive(Debug)]
+pub struct Sampler {
+    sampling: Sampling,
+    /// How far below the largest logit min-p cuts.
+    min_p_distance: f32,
+    /// The largest logit of each block that may still be chosen from, (vocabulary / 32).
+    block_max: Vec<f32>,
+    /// The weight of each block, (vocabulary / 32).
+    block_weight: Vec<f64>,
+    /// Tokens compared with each other, at most the vocabulary.
+    candidates: Vec<Candidate>,
+    /// The tokens that the penalties count, at most `penalty_window`.
+    recent: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Candidate {
+    logit: f32,
+    token: u32,
+}
+
+impl Candidate {
+    /// The order of the stages: the more probable first, then the lower id.
+    fn order(self, other: Self) -> Ordering {
+        let by_logit = other.logit.partial_cmp(&self.logit).unwrap_or(Ordering::Equal);
+        by_logit.then(self.token.cmp(&other.token))
+    }
+
+    /// Whether a token stays when this one is the last that does.
+    fn keeps(self, logit: f32, token: u32) -> bool {
+        logit > self.logit || (logit == self.logit && token <= self.token)
+    }
+}
+
+/// The cut that keeps everything that can be chosen at all.
+const EVERYTHING: Candidate = Candidate {
+    logit: f32::MIN,
+    token: u32::MAX,
+};
+
+impl Sampler {
+    /// A sampler for rows of `vocabulary` logits. Fails when a parameter is outside its range.
+    pub fn new(sampling: Sampling, vocabulary: usize) -> Result<Self, Error> {
+        sampling.validate()?;
+        let blocks = vocabulary.div_ceil(BLOCK);
+        Ok(Self {
+            sampling,
+            min_p_distance: logarithm(sampling.min_p),
+            block_max: Vec::with_capacity(blocks),
+            block_weight: Vec::with_capacity(blocks),
+            candidates: Vec::with_capacity(vocabulary),
+            recent: Vec::with_capacity(sampling.penalty_window as usize),
+        })
+    }
+
+    /// Chooses the token at `position` of its sequence from a row of logits; `None` when no token may be chosen.
+    ///
+    /// `mask` has a bit for each token, 32 to a word and the lowest first, 1 where it is allowed; a token without a bit is
+    /// not. `history` are the sequence's tokens so far. The row is changed: the penalties are taken off in place. A logit
+    /// that is not a number counts as minus infinity; a token of minus infinity is never chosen.
+    pub fn sample(
+        &mut self,
+        logits: &mut [f32],
+        mask: Option<&[u32]>,
+        position: u64,
+        history: &[u32],
+    ) -> Option<Choice> {
+        if self.sampling.has_penalties() {
+            self.penalize(logits, history);
+        }
+        let row = Row { logits, mask };
+        let max = self.survey(&row);
+        if max == f32::NEG_INFINITY {
+            return None;
+        }
+        if self.sampling.temperature == 0.0 {
+            let block = self.block_max.iter().position(|&block_max| block_max == max)?;
+            let token = row.tokens(block).find(|&(_, logit)| logit == max)?.0;
+            return Some(Choice {
+                token,
+                probability: 1.0,
+            });
+        }
+        let cut = self.cut(&row, max);
+        self.draw(&row, max, cut, uniform(self.sampling.seed, position))
+    }
+
+    fn penalize(&mut self, logits: &mut [f32], history: &[u32]) {
+        let sampling = &self.sampling;
+        let window = history.len().min(sampling.penalty_window as usize);
+        self.recent.clear();
+        self.recent.extend_from_slice(&history[history.len() - window..]);
+        self.recent.sort_unstable();
+        for same in self.recent.chunk_by(|a, b| a == b) {
+            let Some(logit) = logits.get_mut(same[0] as usize) else {
+                continue;
+            };
+            if *logit > 0.0 {
+                *logit /= sampling.repetition_penalty;
+            } else {
+                *logit *= sampling.repetition_penalty;
+            }
+            *logit -= same.len() as f32 * sampling.frequency_penalty + sampling.presence_penalty;
+        }
+    }
+
+    /// Notes the largest logit of every block, and returns the largest of all.
+    fn survey(&mut self, row: &Row<'_>) -> f32 {
+        self.block_max.clear();
+        self.block_max
+            .extend((0..row.blocks()).map(|block| row.block_max(block)));
+        largest(&self.block_max)
+    }
+
+    /// The cut of top-k, top-p and min-p together.
+    fn cut(&mut self, row: &Row<'_>, max: f32) -> Candidate {
+        let mut cut = EVERYTHING;
+        if self.sampling.top_k > 0 && (self.sampling.top_k as usize) < row.logits.len() {
+            cut = self.top_k(row);
+        }
+        if self.sampling.top_p < 1.0 {
+            cut = self.top_p(row, max, cut);
+        }
+        if self.sampling.min_p > 0.0 {
+            let logit = max + self.min_p_distance;
+            if logit > cut.logit {
+                cut = Candidate { logit, token: u32::MAX };
+            }
+        }
+        cut
+    }
+
+    /// The k-th of the k largest block maxima is a floor: k tokens are at or above it, so the k best are too.
+    fn top_k(&mut self, row: &Row<'_>) -> Candidate {
+        let k = self.sampling.top_k as usize;
+        let mut floor = f32::MIN;
+        if k <= self.block_max.len() {
+            self.candidates.clear();
+            let maxima = self.block_max.iter().map(|&logit| Candidate { logit, token: 0 });
+            self.candidates.extend(maxima);
+            floor = self
+                .candidates
+                .select_nth_unstable_by(k - 1, |a, b| a.order(*b))
+                .1
+                .logit
+                .max(f32::MIN);
+        }
+        self.gather(row, floor, EVERYTHING);
+        if self.candidates.len() < k {
+            return EVERYTHING;
+        }
+        *self.candidates.select_nth_unstable_by(k - 1, |a, b| a.order(*b)).1
+    }
+
+    /// Gathers the tokens of at least `floor` that the cut keeps.
+    fn gather(&mut self, row: &Row<'_>, floor: f32, cut: Candidate) {
+        self.candidates.clear();
+        for (block, &block_max) in self.block_max.iter().enumerate() {
+            if block_max >= floor {
+                let kept = row
+                    .tokens(block)
+                    .filter(|&(token, logit)| logit >= floor && cut.keeps(logit, token))
+                    .map(|(token, logit)| Candidate { logit, token });
+                self.candidates.extend(kept);
+            }
+        }
+    }
+
+    /// Looks for the last token of the top p among those near the largest first, and further down if they do not reach p.
+    fn top_p(&mut self, row: &Row<'_>, max: f32, cut: Candidate) -> Candidate {
+        let target = self.weigh(row, max, cut, 1.0) * f64::from(self.sampling.top_p);
+        for distance in [4.0, 8.0, 16.0, f32::INFINITY] {
+            let floor = (max - distance).max(cut.logit);
+            self.gather(row, floor, cut);
+            let weight: f64 = self
+                .candidates
+                .iter()
+                .map(|candidate| weight(candidate.logit - max))
+                .sum();
+            if weight >= target || floor == cut.logit || distance == f32::INFINITY {
+                break;
+            }
+        }
+        let mut missing = target;
+        let mut within = &mut self.candidates[..];
+        // Halves the candidates by the order of the stages and goes on in the half where the sum passes the target.
+        while within.len() > 1 {
+            let middle = within.len() / 2;
+            within.select_nth_unstable_by(middle, |a, b| a.order(*b));
+            let (better, rest) = within.split_at_mut(middle);
+            let weight: f64 = better.iter().map(|candidate| weight(candidate.logit - max)).sum();
+            within = if weight >= missing {
+                better
+            } else {
+                missing -= weight;
+                rest
+            };
+        }
+        within.first().copied().unwrap_or(cut)
+    }
+
+    /// Notes the weight at a temperature of what the cut keeps in every block, and returns the sum.
+    fn weigh(&mut self, row: &Row<'_>, max: f32, cut: Candidate, temperature: f32) -> f64 {
+        let whole = cut == EVERYTHING;
+        self.block_weight.clear();
+        let weights = self.block_max.iter().enumerate().map(|(block, &block_max)| {
+            if block_max < cut.logit || (block_max - max) / temperature < EXPONENT_MIN {
+                0.0
+            } else if whole {
+                match row.whole_block(block).filter(|_| max < f32::MAX) {
+                    Some(logits) => f64::from(block_weight(logits, max, temperature)),
+                    None => f64::from(block_weight(&row.block(block), max, temperature)),
+                }
+            } else {
+                row.tokens(block)
+                    .filter(|&(token, logit)| cut.keeps(logit, token))
+                    .map(|(_, logit)| weight((logit - max) / temperature))
+                    .sum()
+            }
+        });
+        self.block_weight.extend(weights);
+        self.block_weight.iter().sum()
+    }
+
+    /// Draws from what the cut keeps: the token at which the running sum, in order of ids, passes the draw.
+    fn draw(&mut self, row: &Row<'_>, max: f32, cut: Candidate, uniform: f64) -> Option<Choice> {
+        let temperature = self.sampling.temperature;
+        let total = self.weigh(row, max, cut, temperature);
+        // Rounding may leave a little of the sum over, of all blocks or within one: the last that weighs anything takes it.
+        let mut left = uniform * total;
+        let mut drawn = None;
+        for (block, &block_weight) in self
+            .block_weight
+            .iter()
+            .enumerate()
+            .filter(|&(_, &weight)| weight > 0.0)
+        {
+            drawn = Some(block);
+            if left < block_weight {
+                break;
+            }
+            left -= block_weight;
+        }
+        let mut choice = None;
+        for (token, logit) in row.tokens(drawn?).filter(|&(token, logit)| cut.keeps(logit, token)) {
+            let weight = weight((logit - max) / temperature);
+            if weight > 0.0 {
+                let probability = (weight / total) as f32;
+                choice = Some(Choice { token, probability });
+                left -= weight;
+                if left < 0.0 {
+                    break;
+                }
+            }
+        }
+        choice
+    }
+}
+
+/// A row of logits with its mask, read in blocks.
+struct Row<'a> {
+    logits: &'a [f32],
+    mask: Option<&'a [u32]>,
+}
+
+/// The bit of each token of a block in the mask's word: compared with a table, a block becomes a few vector operations.
+const BITS: [u32; BLOCK] = {
+    let mut bits = [0; BLOCK];
+    let mut at = 0;
+    while at < BLOCK {
+        bits[at] = 1 << at;
+        at += 1;
+    }
+    bits
+};
+
+impl Row<'_> {
+    fn blocks(&self) -> usize {
+        self.logits.len().div_ceil(BLOCK)
+    }
+
+    fn allowed(&self, block: usize) -> u32 {
+        self.mask.map_or(u32::MAX, |mask| mask.get(block).copied().unwrap_or(0))
+    }
+
+    /// The block's logits as they are, when it is full and the mask leaves nothing of it out: most blocks of most rows.
+    fn whole_block(&self, block: usize) -> Option<&[f32; BLOCK]> {
+        let logits = self.logits.as_chunks().0.get(block)?;
+        (self.allowed(block) == u32::MAX).then_some(logits)
+    }
+
+    fn block_max(&self, block: usize) -> f32 {
+        match self.whole_block(block) {
+            Some(logits) => largest(logits).min(f32::MAX),
+            None => largest(&self.block(block)),
+        }
+    }
+
+    /// The logits of a block, ready to choose from: minus infinity for what may not be chosen, is not a number or is
+    /// beyond the row's end; the largest number for infinity.
+    fn block(&self, block: usize) -> [f32; BLOCK] {
+        let mut out = [f32::NEG_INFINITY; BLOCK];
+        let allowed = self.allowed(block);
+        if allowed == 0 {
+            return out;
+        }
+        let logits = &self.logits[block * BLOCK..self.logits.len().min((block + 1) * BLOCK)];
+        out[..logits.len()].copy_from_slice(logits);
+        for (logit, bit) in out.iter_mut().zip(BITS) {
+            let number = if *logit > f32::MAX { f32::MAX } else { *logit };
+            *logit = if number > f32::NEG_INFINITY && allowed & bit != 0 {
+                number
+            } else {
+                f32::NEG_INFINITY
+            };
+        }
+        out
+    }
+
+    /// The tokens of a block that may be chosen, by rising id, with their logits.
+    fn tokens(&self, block: usize) -> impl Iterator<Item = (u32, f32)> {
+        let first = (block * BLOCK) as u32;
+        self.block(block)
+            .into_iter()
+            .enumerate()
+            .filter(|&(_, logit)| logit > f32::NEG_INFINITY)
+            .map(move |(at, logit)| (first + at as u32, logit))
+    }
+}
+
+/// The largest of the numbers; minus infinity if there are none. Eight running maxima: the compiler makes vectors of them.
+fn largest(values: &[f32]) -> f32 {
+    let mut lanes = [f32::NEG_INFINITY; 8];
+    let (chunks, rest) = values.as_chunks::<8>();
+    for chunk in chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane = if value > *lane { value } else { *lane };
+        }
+    }
+    lanes
+        .iter()
+        .chain(rest)
+        .fold(f32::NEG_INFINITY, |max, &value| if value > max { value } else { max })
+}
+
+/// Below it the exponential of an f32 is nothing.
+const EXPONENT_MIN: f32 = -87.0;
+
+/// The weight of a token whose logit is `difference` from the largest.
+fn weight(difference: f32) -> f64 {
+    f64::from(exponential(difference))
+}
+
+/// The weight of a block, summed in a fixed order in eight lanes.
+///
+/// What is not a number weighs nothing; infinity must have been made a number.
+fn block_weight(logits: &[f32; BLOCK], max: f32, temperature: f32) -> f32 {
+    let mut weights = [0.0; BLOCK];
+    for (weight, logit) in weights.iter_mut().zip(logits) {
+        *weight = exponential((logit - max) / temperature);
+    }
+    let mut lanes = [0.0_f32; 8];
+    for chunk in weights.as_chunks::<8>().0 {
+        for (lane, weight) in lanes.iter_mut().zip(chunk) {
+            *lane += weight;
+        }
+    }
+    lanes.iter().sum()
+}
+
+/// e to the power of a number that is not positive, within 2 units in the last place: 2 to the whole part of
+/// x / ln 2 by exponent bits, and the Taylor series of e^r for the rest, |r| <= ln 2 / 2. Only additions and products,
+/// so that every machine gets the same bits and the compiler can make vectors of it.
+#[inline(always)]
+fn exponential(x: f32) -> f32 {
+    // Adding and taking away 1.5 * 2^23 rounds to a whole number.
+    const ROUND: f32 = 12_582_912.0;
+    let clamped = if x > EXPONENT_MIN { x } else { EXPONENT_MIN };
+    let whole = clamped * std::f32::consts::LOG2_E + ROUND;
+    let power = whole - ROUND;
+    // ln 2 is the difference of the two: the first has so few bits that its product with the power is exact.
+    const LN_2_HIGH: f32 = 355.0 / 512.0;
+    const LN_2_LOW: f32 = 2.121_944_4e-4;
+    let r = (clamped - power * LN_2_HIGH) + power * LN_2_LOW;
+    let series =
+        1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0))))));
+    let scale = f32::from_bits((whole.to_bits().wrapping_add(127)) << 23);
+    if x > EXPONENT_MIN { series * scale } else { 0.0 }
+}
+
+/// The inverse of [`exponential`] for a share from 0 to 1, by halving: no two machines' libraries agree on the last bit.
+fn logarithm(share: f32) -> f32 {
+    let (mut below, mut above) = (EXPONENT_MIN, 0.0);
+    if share <= exponential(below) {
+        return below;
+    }
+    for _ in 0..64 {
+        let middle = f32::midpoint(below, above);
+        if exponential(middle) < share {
+            below = middle;
+        } else {
+            above = middle;
+        }
+    }
+    above
+}
+
+/// The draw for a position: uniform in [0, 1), 53 bits of Philox4x32-10.
+pub fn uniform(seed: u64, position: u64) -> f64 {
+    let [low, high, ..] = philox(
+        [position as u32, (position >> 32) as u32, 0, 0],
+        [seed as u32, (seed >> 32) as u32],
+    );
+    let bits = (u64::from(high) << 32 | u64::from(low)) >> 11;
+    bits as f64 / (1_u64 << 53) as f64
+}
+
+fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
+    for _ in 0..10 {
+        let a = u64::from(counter[0]) * 0xd251_1f53;
+        let b = u64::from(counter[2]) * 0xcd9e_8d57;
+        counter = [
+            (b >> 32) as u32 ^ counter[1] ^ key[0],
+            b as u32,
+            (a >> 32) as u32 ^ counter[3] ^ key[1],
+            a as u32,
+        ];
+        key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
+    }
+    counter
+}
+
+/// The natural logarithm of a token's probability in the model's own distribution (no stage applied), as the API reports it;
+/// minus infinity for an id outside the row. Not a number counts as minus infinity.
+pub fn log_probability(logits: &[f32], token: u32) -> f32 {
+    let max = largest(logits).min(f32::MAX);
+    let Some(&logit) = logits.get(token as usize).filter(|logit| !logit.is_nan()) else {
+        return f32::NEG_INFINITY;
+    };
+    let total: f64 = logits
+        .chunks(BLOCK)
+        .map(|block| {
+            block
+                .iter()
+                .filter(|logit| !logit.is_nan())
+                .map(|logit| weight(logit.min(f32::MAX) - max))
+                .sum::<f64>()
+        })
+        .sum();
+    (f64::from(logit.min(f32::MAX) - max) - total.ln()) as f32
+}
+
+#[cfg(test)]
+mod tests;
