@@ -71,7 +71,7 @@ pub const ROLES: [&str; 10] = [
     "user",
 ];
 
-/// The most instructions' worth of recursion: macros calling macros. Past the deepest schema that is sensible, well
+/// How deep frames may nest, macros calling macros above all (five frames each): past any sensible schema's depth, well
 /// before the stack of a thread with 2 MiB.
 const RECURSION_MAX: usize = 200;
 
