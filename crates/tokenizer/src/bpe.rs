@@ -33,8 +33,8 @@ pub(crate) struct Bpe {
 /// How text is prepared, and what a symbol is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style {
-    /// Symbols begin as characters, not bytes.
-    pub(crate) characters: bool,
+    /// What a symbol begins as.
+    pub(crate) symbols: Symbols,
     /// A word that is a token is that token, whatever the merges say.
     pub(crate) whole_words: bool,
     /// Text is brought to Unicode form NFC first.
@@ -45,16 +45,28 @@ pub(crate) struct Style {
     pub(crate) words_apart: bool,
 }
 
+/// What a text is made of before any merge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Symbols {
+    /// Bytes; tokens are written in the byte alphabet.
+    #[default]
+    Bytes,
+    /// Characters; tokens are written with SentencePiece's mark for a space.
+    Characters,
+}
+
 /// Where SentencePiece puts its space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Prefix {
     /// Nowhere.
     #[default]
     Never,
-    /// Before the first text only.
-    First,
-    /// Before any text that follows a special token too.
+    /// Before the first text and any that follows a special token.
     Always,
+    /// The same, unless the text begins with a space.
+    AlwaysMissing,
+    /// Only before the first text, unless it begins with a space.
+    FirstMissing,
 }
 
 const UNSEEN: u8 = 0;
@@ -74,13 +86,13 @@ impl Bpe {
         let mut table = HashMap::with_capacity(merges.len());
         let mut scratch = Vec::new();
         for (index, rule) in merges.enumerate() {
-            if let Some((pair, id)) = rule.resolve(index, vocabulary, style.characters, &mut scratch)? {
+            if let Some((pair, id)) = rule.resolve(index, vocabulary, style.symbols, &mut scratch)? {
                 // The first of two equal rules is the one that counts.
                 table.entry(pair).or_insert(Merge { rank: index as u32, id });
             }
         }
         let mut bytes = Box::new([NO_TOKEN; 256]);
-        if style.characters {
+        if style.symbols == Symbols::Characters {
             let tokens = vocabulary.kinds().filter(|&(_, kind)| kind == Kind::Byte);
             tokens.for_each(|(id, _)| {
                 if let Some(&[byte]) = vocabulary.bytes(id) {
@@ -119,8 +131,8 @@ impl Bpe {
         if self.style.nfc && !text.is_ascii() && is_nfc_quick(text.chars()) != IsNormalized::Yes {
             text = Cow::Owned(text.nfc().collect());
         }
-        if self.style.characters {
-            text = plain_spaces(text, after.wants_space(self.style.prefix));
+        if self.style.symbols == Symbols::Characters {
+            text = plain_spaces(text, self.style.prefix, after);
         }
         text
     }
@@ -134,7 +146,7 @@ impl Bpe {
             return;
         }
         word.clear();
-        if self.style.characters {
+        if self.style.symbols == Symbols::Characters {
             self.push_characters(vocabulary, text, word);
         } else {
             for (at, &byte) in text.as_bytes().iter().enumerate() {
@@ -146,7 +158,9 @@ impl Bpe {
             let own = matches!(symbols, [only] if only.id == id);
             self.settled[id as usize].store(if own { OWN } else { OTHER }, Ordering::Relaxed);
         }
-        symbols.iter().for_each(|&symbol| self.push_id(symbol, ids));
+        for &symbol in symbols {
+            self.push_id(symbol, ids);
+        }
     }
 
     fn push_characters(&self, vocabulary: &Vocabulary, text: &str, word: &mut Word) {
@@ -187,13 +201,15 @@ pub(crate) enum After {
     Text,
 }
 
-impl After {
-    /// Whether SentencePiece puts a space here.
-    pub(crate) fn wants_space(self, prefix: Prefix) -> bool {
-        match prefix {
-            Prefix::Never => false,
-            Prefix::First => self == Self::Nothing,
-            Prefix::Always => self != Self::Text,
+impl Prefix {
+    /// Whether a space goes before `text`.
+    fn wanted(self, text: &str, after: After) -> bool {
+        let missing = !text.is_empty() && !text.starts_with([' ', '\u{2581}']);
+        match self {
+            Self::Never => false,
+            Self::Always => after != After::Text,
+            Self::FirstMissing => after == After::Nothing && missing,
+            Self::AlwaysMissing => after != After::Text && missing,
         }
     }
 }
@@ -201,20 +217,22 @@ impl After {
 /// SentencePiece's mark for a space. Tokens are kept with plain spaces, and in text the mark is a space.
 pub(crate) const SPACE_MARK: &str = "\u{2581}";
 
-/// `text` with plain spaces for marks, and one more in front if `space`.
-pub(crate) fn plain_spaces(text: Cow<'_, str>, space: bool) -> Cow<'_, str> {
+/// `text` with plain spaces for marks, and one more in front where `prefix` puts it.
+pub(crate) fn plain_spaces(text: Cow<'_, str>, prefix: Prefix, after: After) -> Cow<'_, str> {
     let marked = text.contains(SPACE_MARK);
+    let space = prefix.wanted(&text, after);
     if !marked && !space {
         return text;
     }
     let mut plain = String::with_capacity(text.len() + 1);
-    if space && !text.is_empty() {
+    if space {
         plain.push(' ');
     }
-    if marked {
-        plain.push_str(&text.replace(SPACE_MARK, " "));
-    } else {
-        plain.push_str(&text);
+    let mut parts = text.split(SPACE_MARK);
+    plain.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        plain.push(' ');
+        plain.push_str(part);
     }
     Cow::Owned(plain)
 }
@@ -248,15 +266,18 @@ pub(crate) enum Rule<'m> {
     Pair(&'m str, &'m str),
 }
 
+/// Two tokens and the one they make.
+type Resolved = ((u32, u32), u32);
+
 impl Rule<'_> {
     /// The two tokens and the third; `None` where one of them is special, which text must not become.
     fn resolve(
         self,
         index: usize,
         vocabulary: &Vocabulary,
-        characters: bool,
+        symbols: Symbols,
         scratch: &mut Vec<u8>,
-    ) -> Result<Option<((u32, u32), u32)>, Error> {
+    ) -> Result<Option<Resolved>, Error> {
         let written = || match self {
             Self::Line(line) => shown(line),
             Self::Pair(left, right) => shown(&format!("{left} {right}")),
@@ -281,9 +302,9 @@ impl Rule<'_> {
             merge: written(),
             missing: shown(part),
         };
-        spell(left, characters, scratch).ok_or_else(|| missing(left))?;
+        spell(left, symbols, scratch).ok_or_else(|| missing(left))?;
         let middle = scratch.len();
-        spell(right, characters, scratch).ok_or_else(|| missing(right))?;
+        spell(right, symbols, scratch).ok_or_else(|| missing(right))?;
         let find = |bytes: &[u8], part: &str| match vocabulary.word(bytes) {
             None if vocabulary.special(part).is_none() => Err(missing(part)),
             found => Ok(found),
@@ -298,8 +319,8 @@ impl Rule<'_> {
 }
 
 /// Appends the bytes that a token's text stands for; `None` when text can never become it.
-fn spell(token: &str, characters: bool, bytes: &mut Vec<u8>) -> Option<()> {
-    if !characters {
+fn spell(token: &str, symbols: Symbols, bytes: &mut Vec<u8>) -> Option<()> {
+    if symbols == Symbols::Bytes {
         return alphabet::spell(token, bytes).then_some(());
     }
     if token.contains(' ') {

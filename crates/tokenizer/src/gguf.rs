@@ -3,10 +3,10 @@
 //! Key names and defaults are those of <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md> and of the files
 //! that the usual converter writes.
 
+use kauri_formats::Metadata;
 use kauri_formats::metadata::Strings;
-use kauri_formats::{Metadata, Value};
 
-use crate::bpe::{self, Bpe, Prefix, Rule, words_are_apart};
+use crate::bpe::{self, Bpe, Prefix, Rule, Symbols, words_are_apart};
 use crate::charsmap::Charsmap;
 use crate::error::Error;
 use crate::known::{self, Known, known};
@@ -51,7 +51,11 @@ fn bpe(metadata: &Metadata, model: &str) -> Result<Inner, Error> {
     let vocabulary = vocabulary(metadata, if characters { Spelling::Marked } else { Spelling::Bytes })?;
     let merges = strings(metadata, MERGES)?.ok_or(Error::Missing { key: MERGES })?;
     let style = bpe::Style {
-        characters,
+        symbols: if characters {
+            Symbols::Characters
+        } else {
+            Symbols::Bytes
+        },
         whole_words: rule.whole_words,
         nfc: rule.nfc,
         prefix: match metadata.bool(SPACE_PREFIX) {
@@ -92,17 +96,8 @@ fn spm(metadata: &Metadata) -> Result<Inner, Error> {
 
 fn unigram(metadata: &Metadata) -> Result<Inner, Error> {
     let vocabulary = vocabulary(metadata, Spelling::Marked)?;
-    let charsmap = match metadata.get(CHARSMAP) {
-        None => Vec::new(),
-        Some(_) => {
-            let wrong = Error::Type {
-                key: CHARSMAP,
-                expected: "an array of bytes",
-            };
-            let values = metadata.i64s(CHARSMAP).ok_or(wrong)?;
-            values.into_iter().map(|value| value as u8).collect()
-        }
-    };
+    let charsmap = optional(metadata, CHARSMAP, "an array of bytes", Metadata::i64s)?.unwrap_or_default();
+    let charsmap: Vec<u8> = charsmap.into_iter().map(|value| value as u8).collect();
     let normal = Normal {
         charsmap: Charsmap::parse(&charsmap)?,
         space_before: metadata.bool(SPACE_PREFIX).unwrap_or(false),
@@ -152,7 +147,7 @@ fn wordpiece(metadata: &Metadata) -> Result<Inner, Error> {
 }
 
 /// What a kind of vocabulary does unless the file says otherwise.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Habits {
     bos: Option<u32>,
     eos: Option<u32>,
@@ -201,17 +196,10 @@ enum Spelling {
 
 fn vocabulary(metadata: &Metadata, spelling: Spelling) -> Result<Vocabulary, Error> {
     let tokens = strings(metadata, TOKENS)?.ok_or(Error::Missing { key: TOKENS })?;
-    let types = match metadata.get(TYPES) {
-        None => None,
-        Some(_) => {
-            let types = metadata.i64s(TYPES).ok_or(Error::Type {
-                key: TYPES,
-                expected: "an array of integers",
-            })?;
-            same_length(TYPES, types.len(), tokens.len())?;
-            Some(types)
-        }
-    };
+    let types = optional(metadata, TYPES, "an array of integers", Metadata::i64s)?;
+    if let Some(types) = &types {
+        same_length(TYPES, types.len(), tokens.len())?;
+    }
     let mut vocabulary = Vocabulary::with_capacity(tokens.len())?;
     let mut scratch = Vec::new();
     for (index, token) in tokens.iter().enumerate() {
@@ -279,11 +267,8 @@ fn named_rule(name: &str) -> Result<split::Named, Error> {
 }
 
 fn scores(metadata: &Metadata, vocabulary: &Vocabulary) -> Result<Vec<f64>, Error> {
-    metadata.get(SCORES).ok_or(Error::Missing { key: SCORES })?;
-    let scores = metadata.f64s(SCORES).ok_or(Error::Type {
-        key: SCORES,
-        expected: "an array of numbers",
-    })?;
+    let scores = optional(metadata, SCORES, "an array of numbers", Metadata::f64s)?;
+    let scores = scores.ok_or(Error::Missing { key: SCORES })?;
     same_length(SCORES, scores.len(), vocabulary.len())?;
     Ok(scores)
 }
@@ -297,21 +282,23 @@ fn same_length(key: &'static str, found: usize, expected: usize) -> Result<(), E
 }
 
 fn text<'m>(metadata: &'m Metadata, key: &'static str) -> Result<Option<&'m str>, Error> {
-    match metadata.get(key) {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Error::Type { key, expected: "text" }),
-    }
+    optional(metadata, key, "text", Metadata::str)
 }
 
 fn strings<'m>(metadata: &'m Metadata, key: &'static str) -> Result<Option<&'m Strings>, Error> {
-    match metadata.get(key) {
-        None => Ok(None),
-        Some(Value::Strings(strings)) => Ok(Some(strings)),
-        Some(_) => Err(Error::Type {
-            key,
-            expected: "an array of strings",
-        }),
+    optional(metadata, key, "an array of strings", Metadata::strings)
+}
+
+/// A value that may be missing but not of another type.
+fn optional<'m, T>(
+    metadata: &'m Metadata,
+    key: &'static str,
+    expected: &'static str,
+    get: impl Fn(&'m Metadata, &str) -> Option<T>,
+) -> Result<Option<T>, Error> {
+    match get(metadata, key) {
+        None if metadata.get(key).is_some() => Err(Error::Type { key, expected }),
+        value => Ok(value),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::bpe::{self, Bpe, Rule, words_are_apart};
+use crate::bpe::{self, Bpe, Rule, Symbols, words_are_apart};
 use crate::error::{Error, shown};
 use crate::known;
 use crate::pipeline::Pipeline;
@@ -44,6 +44,7 @@ pub(crate) fn read(json: &[u8], config: &Map<String, Json>, generation: &Map<Str
         eos.into_iter().chain(generation_ends(generation, vocabulary.len())),
     );
     Ok(Inner {
+        vocabulary,
         special,
         model,
         prefix,
@@ -54,7 +55,6 @@ pub(crate) fn read(json: &[u8], config: &Map<String, Json>, generation: &Map<Str
         pad,
         ends,
         drops_space,
-        vocabulary,
     })
 }
 
@@ -65,11 +65,11 @@ fn bpe(file: &File<'_>, vocabulary: &Vocabulary, steps: &Steps) -> Result<Bpe, E
         .as_ref()
         .and_then(|name| word_or_special(vocabulary, name.as_str()));
     let style = bpe::Style {
-        characters: steps.characters,
+        symbols: steps.symbols,
         whole_words: file.model.ignore_merges,
         nfc: steps.nfc,
         prefix: steps.prefix,
-        words_apart: steps.characters && words_are_apart(vocabulary),
+        words_apart: steps.symbols == Symbols::Characters && words_are_apart(vocabulary),
     };
     let splitter = Splitter::new(steps.patterns.iter().map(|pattern| &**pattern))?;
     let rules = file.model.merges.iter().map(|merge| match merge {
@@ -99,11 +99,14 @@ enum Spelling<'a> {
 impl<'a> Spelling<'a> {
     fn of(file: &'a File<'_>, steps: Option<&Steps>) -> Self {
         if let Some(steps) = steps {
-            return if steps.characters { Self::Marked } else { Self::Bytes };
+            return match steps.symbols {
+                Symbols::Characters => Self::Marked,
+                Symbols::Bytes => Self::Bytes,
+            };
         }
         let mut kinds = Vec::new();
         visit(&file.decoder, &mut |step| {
-            kinds.extend(step.get("type").and_then(Json::as_str))
+            kinds.extend(step.get("type").and_then(Json::as_str));
         });
         if kinds.contains(&"ByteLevel") {
             Self::Bytes
@@ -128,15 +131,16 @@ impl<'a> Spelling<'a> {
                 Some(byte) => drop(vocabulary.push(&[byte], Kind::Byte, Reach::Nothing)?),
                 None => bpe::push_marked_token(vocabulary, token, scratch)?,
             },
-            Self::Continued(prefix) => match token.strip_prefix(prefix) {
-                Some(rest) => drop(vocabulary.push(rest.as_bytes(), Kind::Normal, Reach::Nothing)?),
-                None => {
+            Self::Continued(prefix) => {
+                if let Some(rest) = token.strip_prefix(prefix) {
+                    vocabulary.push(rest.as_bytes(), Kind::Normal, Reach::Nothing)?;
+                } else {
                     scratch.clear();
                     scratch.push(b' ');
                     scratch.extend(token.as_bytes());
                     vocabulary.push(scratch, Kind::Normal, Reach::Word)?;
                 }
-            },
+            }
             Self::Plain => drop(vocabulary.push(token.as_bytes(), Kind::Normal, Reach::Word)?),
         }
         Ok(())

@@ -1,10 +1,12 @@
 //! Merging neighbouring symbols, best pair first: the loop that byte-level BPE and SentencePiece's BPE share.
 //!
-//! What a pair is worth is the caller's business. Time is O(n log n) for a word of n symbols, whatever the text: a
-//! word may be ten megabytes of one letter.
+//! What a pair is worth is the caller's business. Time is O(n log n) for a word of n symbols at worst, and O(n) for the
+//! words that are long in practice, which repeat themselves: a word may be ten megabytes of one letter.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
+
+use hashbrown::HashMap;
 
 /// A stretch of a word that is one token so far.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +34,8 @@ pub(crate) struct Merge {
 /// Longer words are cut, so that the memory of one word stays within a gigabyte.
 pub(crate) const WORD_BYTES_MAX: usize = 1 << 24;
 
-/// Up to here, looking at every pair for each merge beats a heap.
-const SHORT_SYMBOLS: usize = 48;
+/// Up to here, looking at every pair for each merge beats a queue.
+const SHORT_SYMBOLS: usize = 96;
 
 const END: u32 = u32::MAX;
 const NO_MERGE: Merge = Merge {
@@ -47,13 +49,12 @@ pub(crate) struct Word {
     symbols: Vec<Symbol>,
     merges: Vec<Merge>,
     links: Vec<(u32, u32)>,
-    queue: BinaryHeap<Reverse<Candidate>>,
+    queue: Queue,
 }
 
-/// Ordered by rank, then by place.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+/// A pair that may be merged, ordered by its place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    rank: u32,
     left: u32,
     len: u32,
     id: u32,
@@ -119,22 +120,22 @@ impl Word {
         let count = symbols.len() as u32;
         links.clear();
         links.extend((0..count).map(|at| (at.wrapping_sub(1), if at + 1 == count { END } else { at + 1 })));
-        let candidate = |symbols: &[Symbol], left: u32, right: u32| {
+        queue.clear();
+        let offer = |queue: &mut Queue, symbols: &[Symbol], left: u32, right: u32| {
             let (first, second) = (symbols[left as usize], symbols[right as usize]);
-            let merge = pair(first, second)?;
-            Some(Reverse(Candidate {
-                rank: merge.rank,
-                left,
-                len: first.len + second.len,
-                id: merge.id,
-            }))
+            if let Some(merge) = pair(first, second) {
+                queue.push(
+                    merge.rank,
+                    Candidate {
+                        left,
+                        len: first.len + second.len,
+                        id: merge.id,
+                    },
+                );
+            }
         };
-        // Built at once: a heap of n in O(n).
-        let mut first = std::mem::take(queue).into_vec();
-        first.clear();
-        first.extend((1..count).filter_map(|right| candidate(symbols, right - 1, right)));
-        *queue = BinaryHeap::from(first);
-        while let Some(Reverse(best)) = queue.pop() {
+        (1..count).for_each(|right| offer(queue, symbols, right - 1, right));
+        while let Some(best) = queue.pop() {
             let left = best.left as usize;
             let right = links[left].1;
             // Symbols only grow, so equal length means that neither neighbour has changed since.
@@ -144,18 +145,87 @@ impl Word {
             symbols[left].len = best.len;
             symbols[left].id = best.id;
             symbols[right as usize].len = 0;
-            let after = links[right as usize].1;
+            let (before, after) = (links[left].0, links[right as usize].1);
             links[left].1 = after;
+            if before != END {
+                offer(queue, symbols, before, best.left);
+            }
             if after != END {
                 links[after as usize].0 = best.left;
-                queue.extend(candidate(symbols, best.left, after));
-            }
-            let before = links[left].0;
-            if before != END {
-                queue.extend(candidate(symbols, before, best.left));
+                offer(queue, symbols, best.left, after);
             }
         }
         symbols.retain(|symbol| symbol.len > 0);
+    }
+}
+
+/// Candidates by rank, then by place.
+///
+/// A heap of all of them would be the usual choice; for a megabyte of one letter its random access to memory takes three
+/// times as long as everything else. Here a heap holds only the distinct ranks, and the candidates of a rank, which
+/// nearly always come in the order of their places, wait in line.
+#[derive(Default)]
+struct Queue {
+    ranks: BinaryHeap<Reverse<(u32, u32)>>,
+    lines: Vec<Line>,
+    /// The line of each rank that is in `ranks`.
+    places: HashMap<u32, u32>,
+    /// Lines that are empty.
+    spare: Vec<u32>,
+}
+
+/// The candidates of one rank.
+#[derive(Default)]
+struct Line {
+    ascending: VecDeque<Candidate>,
+    late: BinaryHeap<Reverse<Candidate>>,
+}
+
+impl Queue {
+    fn clear(&mut self) {
+        debug_assert!(self.ranks.is_empty() && self.places.is_empty());
+        // A word of megabytes leaves lines that the next word does not need.
+        if self.lines.len() > 1024 {
+            *self = Self::default();
+        }
+    }
+
+    fn push(&mut self, rank: u32, candidate: Candidate) {
+        let (lines, spare, ranks) = (&mut self.lines, &mut self.spare, &mut self.ranks);
+        let line = *self.places.entry(rank).or_insert_with(|| {
+            let line = spare.pop().unwrap_or_else(|| {
+                lines.push(Line::default());
+                lines.len() as u32 - 1
+            });
+            ranks.push(Reverse((rank, line)));
+            line
+        });
+        let line = &mut lines[line as usize];
+        if line.ascending.back().is_none_or(|last| last.left <= candidate.left) {
+            line.ascending.push_back(candidate);
+        } else {
+            line.late.push(Reverse(candidate));
+        }
+    }
+
+    fn pop(&mut self) -> Option<Candidate> {
+        loop {
+            let &Reverse((rank, at)) = self.ranks.peek()?;
+            let line = &mut self.lines[at as usize];
+            let late = line.late.peek().map(|&Reverse(candidate)| candidate);
+            match (line.ascending.front().copied(), late) {
+                (Some(next), late) if late.is_none_or(|late| next <= late) => return line.ascending.pop_front(),
+                (_, Some(late)) => {
+                    line.late.pop();
+                    return Some(late);
+                }
+                (_, None) => {
+                    self.ranks.pop();
+                    self.places.remove(&rank);
+                    self.spare.push(at);
+                }
+            }
+        }
     }
 }
 

@@ -21,6 +21,10 @@ pub enum Special {
 
 /// A token that is recognised whole.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a habit of its own, as files declare them"
+)]
 pub(crate) struct Named {
     /// Its text.
     pub(crate) text: String,
@@ -164,6 +168,7 @@ fn leading_space(text: &str) -> usize {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "one range is what is meant")]
 mod tests {
     use super::*;
 

@@ -171,14 +171,9 @@ fn split_triples(word_boundary: bool, text: &str, each: &mut dyn FnMut(&str)) {
         piece(&text[done..start], each);
         let head = (at - start) % 3;
         piece(&text[start..start + head], each);
-        text[start + head..at]
-            .as_bytes()
-            .chunks(3)
-            .enumerate()
-            .for_each(|(index, _)| {
-                let from = start + head + index * 3;
-                each(&text[from..from + 3]);
-            });
+        (start + head..at)
+            .step_by(3)
+            .for_each(|from| each(&text[from..from + 3]));
         done = at;
     }
     piece(&text[done..], each);

@@ -53,7 +53,7 @@ impl Spm {
 
     /// Appends the ids of `text`, which holds no special tokens.
     pub(crate) fn encode(&self, vocabulary: &Vocabulary, text: &str, after: After, ids: &mut Vec<u32>) {
-        let text = plain_spaces(Cow::Borrowed(text), after.wants_space(self.space));
+        let text = plain_spaces(Cow::Borrowed(text), self.space, after);
         let mut word = Word::default();
         if self.words_apart {
             words(&text).for_each(|part| self.encode_word(vocabulary, part, &mut word, ids));

@@ -5,6 +5,7 @@
 
 use std::hash::BuildHasher;
 
+use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::error::{Error, shown};
@@ -82,31 +83,32 @@ impl Vocabulary {
             BYTES_MAX,
         )?;
         let id = self.len() as u32;
-        if reach != Reach::Nothing
-            && let Some(first) = self.find(bytes, reach)
-        {
-            let text = shown(&String::from_utf8_lossy(bytes));
-            return Err(Error::Duplicate {
-                text,
-                first,
-                second: id,
-            });
-        }
+        let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len() as u32);
         self.kinds.push(kind);
+        let table = match reach {
+            Reach::Word => &mut self.words,
+            Reach::Special => &mut self.specials,
+            Reach::Nothing => return Ok(id),
+        };
+        if reach == Reach::Word {
+            self.longest = self.longest.max(bytes.len());
+        }
         let (hasher, ends, all) = (&self.hasher, &self.ends, &self.bytes);
-        let hash = hasher.hash_one(bytes);
-        let rehash = |&id: &u32| hasher.hash_one(slice(all, ends, id));
-        match reach {
-            Reach::Word => {
-                self.longest = self.longest.max(bytes.len());
-                self.words.insert_unique(hash, id, rehash);
+        let same = |&other: &u32| slice(all, ends, other) == &all[start..];
+        match table.entry(hasher.hash_one(bytes), same, |&other| {
+            hasher.hash_one(slice(all, ends, other))
+        }) {
+            Entry::Vacant(entry) => drop(entry.insert(id)),
+            Entry::Occupied(entry) => {
+                let text = shown(&String::from_utf8_lossy(bytes));
+                return Err(Error::Duplicate {
+                    text,
+                    first: *entry.get(),
+                    second: id,
+                });
             }
-            Reach::Special => {
-                self.specials.insert_unique(hash, id, rehash);
-            }
-            Reach::Nothing => {}
         }
         Ok(id)
     }

@@ -75,9 +75,10 @@ impl WordPiece {
     }
 
     fn prepare(&self, text: &str) -> String {
-        let text: Cow<'_, str> = match text.is_ascii() {
-            false if self.style.strip_accents => text.chars().map(first_part).collect::<String>().into(),
-            _ => text.into(),
+        let text: Cow<'_, str> = if self.style.strip_accents && !text.is_ascii() {
+            text.chars().map(first_part).collect::<String>().into()
+        } else {
+            text.into()
         };
         let text = self.dropped.replace_all(&text, "");
         if self.style.lowercase {
@@ -103,11 +104,8 @@ fn longest_matches(vocabulary: &Vocabulary, word: &str, ids: &mut Vec<u32>) -> b
     let mut rest = word;
     while !rest.is_empty() {
         let most = rest.floor_char_boundary(vocabulary.longest_word());
-        let fits = (1..=most).rev().filter(|&end| rest.is_char_boundary(end));
-        let Some((id, end)) = fits
-            .filter_map(|end| Some((vocabulary.word(&rest.as_bytes()[..end])?, end)))
-            .next()
-        else {
+        let mut fits = (1..=most).rev().filter(|&end| rest.is_char_boundary(end));
+        let Some((id, end)) = fits.find_map(|end| Some((vocabulary.word(&rest.as_bytes()[..end])?, end))) else {
             return false;
         };
         ids.push(id);

@@ -27,6 +27,7 @@ pub(crate) struct File<'a> {
 
 /// A token added to the model's own.
 #[derive(serde::Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the format's own fields")]
 pub(crate) struct Added<'a> {
     pub(crate) id: u64,
     #[serde(borrow)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::bpe::{Prefix, SPACE_MARK};
+use crate::bpe::{Prefix, SPACE_MARK, Symbols};
 use crate::error::Error;
 use crate::split::{GPT2, Splitter};
 
@@ -10,8 +10,8 @@ use super::file::{File, Text};
 
 /// What happens to text before merging.
 pub(crate) struct Steps {
-    /// Symbols begin as characters, not bytes.
-    pub(crate) characters: bool,
+    /// What a symbol begins as.
+    pub(crate) symbols: Symbols,
     /// Text is brought to Unicode form NFC.
     pub(crate) nfc: bool,
     /// Splitting patterns, in order.
@@ -89,7 +89,7 @@ fn bytes(file: &File<'_>) -> Option<Steps> {
         patterns.push(GPT2.to_owned());
     }
     Some(Steps {
-        characters: false,
+        symbols: Symbols::Bytes,
         nfc,
         patterns,
         prefix: Prefix::Never,
@@ -114,8 +114,8 @@ fn marked(file: &File<'_>) -> Option<Steps> {
             "Metaspace" if is(step, "replacement", SPACE_MARK) && !truth(step, "split", true) => {
                 replaced = true;
                 prefix = match step.get("prepend_scheme").and_then(Json::as_str)? {
-                    "always" => Prefix::Always,
-                    "first" => Prefix::First,
+                    "always" => Prefix::AlwaysMissing,
+                    "first" => Prefix::FirstMissing,
                     "never" => Prefix::Never,
                     _ => return None,
                 };
@@ -124,7 +124,7 @@ fn marked(file: &File<'_>) -> Option<Steps> {
         }
     }
     replaced.then_some(Steps {
-        characters: true,
+        symbols: Symbols::Characters,
         nfc: false,
         patterns: Vec::new(),
         prefix,

@@ -3,37 +3,13 @@
 //! `tests/golden/tokenizers` holds a share of the vectors that always runs; all of them run where `../shared` is there.
 
 use std::fmt::Write as _;
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use kauri_formats::{Bytes, Checkpoint};
+use kauri_formats::Checkpoint;
 use kauri_tokenizer::{Special, Tokenizer};
 use serde_json::{Map, Value as Json};
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn shared(path: &str) -> Option<PathBuf> {
-    let path = repository().join("../shared").join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not there", path.display());
-    None
-}
-
-fn json(path: &Path) -> Json {
-    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-}
-
-fn unpacked(path: &Path) -> Checkpoint {
-    let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())
-        .read_to_end(&mut bytes)
-        .unwrap();
-    Checkpoint::from_bytes(&Bytes::from(bytes)).unwrap()
-}
+use crate::making::{golden, json, shared, texts, unpacked};
 
 fn ids(value: &Json) -> Vec<u32> {
     value
@@ -75,10 +51,10 @@ impl Tally {
 
 fn compare(folder: &Path, name: &str) -> Tally {
     let tokenizer = Tokenizer::from_checkpoint(&unpacked(&folder.join(format!("{name}.gguf.gz")))).unwrap();
-    let golden = json(&folder.join(format!("{name}.json")));
+    let vectors = json(&folder.join(format!("{name}.json")));
     let texts = json(&folder.join("texts.json"));
     let mut tally = Tally::default();
-    for vector in golden["upstream_vectors"].as_array().unwrap() {
+    for vector in vectors["upstream_vectors"].as_array().unwrap() {
         let text = vector["text"].as_str().unwrap();
         tally.equal(
             &format!("{text:?}"),
@@ -87,7 +63,7 @@ fn compare(folder: &Path, name: &str) -> Tally {
         );
         tally.upstream += 1;
     }
-    for case in golden["cases"].as_array().unwrap() {
+    for case in vectors["cases"].as_array().unwrap() {
         let text = texts[case["text_index"].as_u64().unwrap() as usize]["text"]
             .as_str()
             .unwrap();
@@ -99,7 +75,7 @@ fn compare(folder: &Path, name: &str) -> Tally {
         tally.equal(&format!("prompt {text:?}"), &tokenizer.encode_prompt(text), &prompt);
         tally.cases += 1;
     }
-    for sequence in golden["detokenise"].as_array().unwrap() {
+    for sequence in vectors["detokenise"].as_array().unwrap() {
         let sequence_ids = ids(&sequence["ids"]);
         let pieces: Vec<_> = sequence_ids
             .iter()
@@ -159,10 +135,7 @@ fn assert_agrees(folder: &Path, names: &[&str]) {
 
 #[test]
 fn vocabularies_of_the_repository() {
-    assert_agrees(
-        &repository().join("tests/golden/tokenizers"),
-        &["bert-bge", "deepseek-coder", "llama-spm"],
-    );
+    assert_agrees(&golden(""), &["bert-bge", "deepseek-coder", "llama-spm"]);
 }
 
 #[test]
@@ -209,20 +182,10 @@ fn assert_as_the_crate(json: &[u8], texts: &[&str]) {
     }
 }
 
-fn all_texts() -> Vec<String> {
-    let texts = json(&repository().join("tests/golden/tokenizers/texts.json"));
-    texts
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| entry["text"].as_str().unwrap().to_owned())
-        .collect()
-}
-
 #[test]
 fn a_small_tokenizer_json() {
-    let json = std::fs::read(repository().join("tests/golden/tokenizers/bpe-512.json")).unwrap();
-    let texts = all_texts();
+    let json = std::fs::read(golden("bpe-512.json")).unwrap();
+    let texts = texts();
     assert_as_the_crate(&json, &texts.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
@@ -231,8 +194,8 @@ fn tokenizers_of_the_shared_families() {
     let Some(folder) = shared("fixtures/families") else {
         return;
     };
-    let own = std::fs::read(repository().join("tests/golden/tokenizers/bpe-512.json")).unwrap();
-    let texts = all_texts();
+    let own = std::fs::read(golden("bpe-512.json")).unwrap();
+    let texts = texts();
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path().join("tokenizer.json");
@@ -257,7 +220,7 @@ fn the_default_model_reads_alike_from_both_files() {
     assert_eq!(hf.encode(&text, Special::Text), expected);
     assert_eq!(gguf.decode(&expected, false), text.as_bytes());
     let json = std::fs::read(folder.join("hf/tokenizer.json")).unwrap();
-    let texts = all_texts();
+    let texts = texts();
     let texts: Vec<_> = texts.iter().map(String::as_str).chain([text.as_str()]).collect();
     assert_as_the_crate(&json, &texts);
     for text in texts {
