@@ -9,6 +9,7 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, MatchKind};
 
 use crate::error::Error;
+use crate::vocabulary::limit;
 
 /// Whether the strings of special tokens in a text become those tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,10 @@ pub(crate) enum Segment {
     Token(u32),
 }
 
+/// The longest name: looking for the longest of several names may read this far for each byte of text. Real ones stay
+/// below 128.
+const NAME_BYTES_MAX: usize = 512;
+
 /// Whether a token's text looks like markup: `<|user|>`, `</s>`, `[INST]`. Such a token is never made from a user's
 /// text, also where the vocabulary declares it an ordinary added word, as several do with their role markers.
 pub(crate) fn is_markup(text: &str) -> bool {
@@ -76,6 +81,13 @@ struct Finder {
 impl SpecialTokens {
     /// Prepares to find `tokens`.
     pub(crate) fn new(tokens: Vec<Named>) -> Result<Self, Error> {
+        for token in &tokens {
+            limit(
+                "the length of a special token in bytes",
+                token.text.len(),
+                NAME_BYTES_MAX,
+            )?;
+        }
         let in_text = tokens.iter().filter(|token| token.in_text).cloned().collect();
         Ok(Self {
             all: Finder::new(tokens)?,

@@ -9,7 +9,7 @@ use crate::bpe::{After, words, words_are_apart};
 use crate::charsmap::Charsmap;
 use crate::error::Error;
 use crate::merge::bounded;
-use crate::vocabulary::{Kind, Vocabulary};
+use crate::vocabulary::{Kind, Vocabulary, limit};
 
 /// Text to ids by probability.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct Normal {
     pub(crate) single_spaces: bool,
 }
 
+/// The longest token: every byte of a text may be read as often as this.
+const TOKEN_BYTES_MAX: usize = 1024;
 /// How much worse than the worst token the unknown one is. SentencePiece's number.
 const UNKNOWN_PENALTY: f64 = 10.0;
 
@@ -43,6 +45,11 @@ impl Unigram {
         if let Some(id) = scores.iter().position(|score| !score.is_finite()) {
             return Err(Error::Score { id });
         }
+        limit(
+            "the length of a unigram token in bytes",
+            vocabulary.longest_word(),
+            TOKEN_BYTES_MAX,
+        )?;
         let mut trie = Trie::default();
         let mut worst = f64::MAX;
         for (id, kind) in vocabulary.kinds() {

@@ -227,3 +227,14 @@ fn other_models_run() {
     assert_eq!(ours.encode("Hello big WORLD<end>", Special::Parse), [1, 0, 2, 3]);
     assert_eq!(ours.encode("world <end>", Special::Text), [2, 0]);
 }
+
+#[test]
+fn long_words() {
+    for file in [bert(), unigram(), llama_as_bpe()] {
+        let tokenizer = from_json(&file).unwrap();
+        for character in ["a", " ", "中", "\u{301}"] {
+            let text = character.repeat(300_000 / character.len());
+            tokenizer.encode(&text, Special::Parse);
+        }
+    }
+}
