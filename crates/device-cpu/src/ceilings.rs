@@ -18,7 +18,11 @@ const TURNS: u64 = 1 << 22;
 /// Measures both on all threads of `pool`; takes about a second.
 pub fn measure(pool: &mut Pool) -> Ceilings {
     let (arithmetic, run) = arithmetic();
-    Ceilings { bandwidth_bytes_per_s: bandwidth(pool), operations_per_s: operations(pool, run), arithmetic }
+    Ceilings {
+        bandwidth_bytes_per_s: bandwidth(pool),
+        operations_per_s: operations(pool, run),
+        arithmetic,
+    }
 }
 
 fn bandwidth(pool: &mut Pool) -> f64 {
@@ -106,8 +110,8 @@ fn plain(turns: u64) -> (u64, f32) {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        _mm256_fmadd_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm512_dpbusd_epi32, _mm512_reduce_add_epi32, _mm512_set1_epi8,
-        _mm512_setzero_si512,
+        _mm256_fmadd_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm512_dpbusd_epi32, _mm512_reduce_add_epi32,
+        _mm512_set1_epi8, _mm512_setzero_si512,
     };
 
     /// Twelve chains of 64 byte products each: more than latency times throughput of any CPU that has them.

@@ -1,7 +1,9 @@
 //! The CPU as an executor: a launch computes at once, a sample reads what is there.
 
 use kauri_arch::Shape;
-use kauri_device::{Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Measured, OpCost, Plan, Sampled, Weight, forward};
+use kauri_device::{
+    Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Measured, OpCost, Plan, Sampled, Weight, forward,
+};
 
 use crate::ceilings;
 use crate::ops::Cpu;
