@@ -1,4 +1,5 @@
 //! Surface 3, prompt: what is in the context now? Sees no device, no clock and no randomness that it was not given.
 #![forbid(unsafe_code)]
 
+pub mod pages;
 pub mod template;
