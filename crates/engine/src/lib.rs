@@ -1,2 +1,29 @@
-//! The four surfaces composed.
+//! The four surfaces composed: an [`Engine`] holds a loaded model on a device, a [`Session`] one conversation on it.
+//!
+//! This is the way in for programs and for the commands. It knows no wire format and runs no tools.
 #![forbid(unsafe_code)]
+
+mod chat;
+mod decode;
+mod devices;
+mod engine;
+mod error;
+mod events;
+mod inspect;
+mod session;
+
+pub use chat::{Chat, Message};
+pub use decode::Request;
+pub use devices::{DeviceChoice, Isa};
+pub use engine::{Defaults, Engine, Options};
+pub use error::Error;
+pub use events::{Done, Event, Finish};
+pub use inspect::{Inspection, TensorLine, inspect};
+pub use session::{Session, Synced};
+
+// What the engine's callers need of the layers below, so that they need no edge of their own.
+pub use kauri_device::{Batch, CacheType, Ceilings, Choice, OpCost, Plan};
+pub use kauri_model::resolve::{DEFAULT_NAME, is_model};
+pub use kauri_prompt::template::{self, Template};
+pub use kauri_step::sample::{self, Sampling};
+pub use kauri_tokenizer::{Special, Tokenizer};

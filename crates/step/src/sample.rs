@@ -126,6 +126,11 @@ impl Sampling {
         }
     }
 
+    /// Whether the most likely token is always the one: a device may then choose it by itself.
+    pub fn is_greedy(&self) -> bool {
+        self.temperature == 0.0 && !self.has_penalties()
+    }
+
     fn has_penalties(&self) -> bool {
         self.repetition_penalty != 1.0 || self.frequency_penalty != 0.0 || self.presence_penalty != 0.0
     }

@@ -1,0 +1,218 @@
+//! A loaded model on a device, with everything that was settled at load.
+
+use std::time::{Duration, Instant};
+
+use kauri_arch::{Mixer, RopeScaling, Shape};
+use kauri_device::{CacheType, Executor, Weight};
+use kauri_formats::{Checkpoint, Source};
+use kauri_model::{Wish, fit, load, resolve};
+use kauri_prompt::pages::Pages;
+use kauri_prompt::template::Template;
+use kauri_step::sample::Sampling;
+use kauri_tokenizer::Tokenizer;
+use serde_json::Value as Json;
+
+use crate::chat::Chat;
+use crate::devices::{self, DeviceChoice, Isa};
+use crate::error::Error;
+use crate::session::Session;
+
+/// What is settled when a model is loaded. The defaults suit one person at a terminal.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Where to run.
+    pub device: DeviceChoice,
+    /// CPU instructions.
+    pub isa: Isa,
+    /// CPU threads; one for each core where unset.
+    pub threads: Option<usize>,
+    /// The window in tokens; the model's own, up to a default, where unset.
+    pub context_tokens: Option<u32>,
+    /// How keys and values are kept.
+    pub cache: CacheType,
+    /// Most tokens of one step; longer prompts are read in several.
+    pub batch_tokens: u32,
+    /// Most rows of logits of one step.
+    pub batch_outputs: u32,
+}
+
+/// What the model's makers recommend, and what ends an answer.
+#[derive(Clone, Debug)]
+pub struct Defaults {
+    /// Sampling settings.
+    pub sampling: Sampling,
+    /// Tokens that end an answer.
+    pub end_tokens: Vec<u32>,
+}
+
+/// A loaded model.
+pub struct Engine {
+    pub(crate) executor: Box<dyn Executor>,
+    pub(crate) tokenizer: Tokenizer,
+    pub(crate) pages: Pages,
+    pub(crate) defaults: Defaults,
+    /// Sequences that may grow longer than this take other rope factors than shorter ones.
+    pub(crate) long_from_tokens: Option<u32>,
+    pub(crate) vocab: u32,
+    template: Option<Template>,
+    window_tokens: u32,
+    load_time: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            device: DeviceChoice::Auto,
+            isa: Isa::Auto,
+            threads: None,
+            context_tokens: None,
+            cache: CacheType::F16,
+            batch_tokens: 512,
+            batch_outputs: 1,
+        }
+    }
+}
+
+impl Engine {
+    /// Loads the model called `name` (the default one where unset).
+    ///
+    /// # Errors
+    /// When the file, the description, a tensor, the vocabulary or the template cannot be used, or the device not be had.
+    pub fn load(name: Option<&str>, options: &Options) -> Result<Self, Error> {
+        let start = Instant::now();
+        let checkpoint = resolve::open(name)?;
+        let names = kauri_arch::identify(&checkpoint)?;
+        let shape = load::weights(&checkpoint, &names)?;
+        let wish = Wish {
+            window_tokens: options.context_tokens,
+            cache: options.cache,
+            batch_tokens: options.batch_tokens,
+            batch_outputs: options.batch_outputs,
+        };
+        let plan = fit::plan(&shape, &wish)?;
+        let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
+        let template = chat_template(&checkpoint).map(Template::compile).transpose()?;
+        let defaults = defaults(&checkpoint, &tokenizer);
+        let (long_from_tokens, vocab) = (long_from_tokens(&shape), shape.vocab);
+        let executor = devices::executor(options.device, options.isa, options.threads, shape, plan)?;
+        Ok(Self {
+            executor,
+            tokenizer,
+            pages: Pages::new(plan.pages),
+            defaults,
+            long_from_tokens,
+            vocab,
+            template,
+            window_tokens: plan.pages * plan.page_tokens,
+            load_time: start.elapsed(),
+        })
+    }
+
+    /// A conversation; one at a time.
+    pub fn session(&mut self) -> Session<'_> {
+        Session::new(self)
+    }
+
+    /// The prompt that asks for the next answer of a conversation.
+    ///
+    /// # Errors
+    /// When the model has no template, or the template refuses the conversation.
+    pub fn chat_tokens(&self, chat: &Chat) -> Result<Vec<u32>, Error> {
+        chat.tokens(self.template.as_ref().ok_or(Error::NoTemplate)?, &self.tokenizer)
+    }
+
+    /// The prompt that continues plain text, with the token that begins a text where the vocabulary wants one.
+    pub fn text_tokens(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.encode_prompt(text)
+    }
+
+    /// The vocabulary.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// What the model's makers recommend.
+    pub fn defaults(&self) -> &Defaults {
+        &self.defaults
+    }
+
+    /// Whether the model has a chat template.
+    pub fn has_template(&self) -> bool {
+        self.template.is_some()
+    }
+
+    /// Tokens that fit the window.
+    pub fn window_tokens(&self) -> u32 {
+        self.window_tokens
+    }
+
+    /// Rows of the logits.
+    pub fn vocab(&self) -> u32 {
+        self.vocab
+    }
+
+    /// What loading took.
+    pub fn load_time(&self) -> Duration {
+        self.load_time
+    }
+
+    /// The device that runs it: for instruments, which launch batches of their own.
+    pub fn executor(&mut self) -> &mut dyn Executor {
+        &mut *self.executor
+    }
+}
+
+/// The template in the file, if any.
+pub(crate) fn chat_template(checkpoint: &Checkpoint) -> Option<&str> {
+    match &checkpoint.source {
+        Source::Gguf(metadata) => metadata.str("tokenizer.chat_template"),
+        Source::Safetensors(directory) => directory.chat_template.as_deref(),
+    }
+}
+
+fn defaults(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Defaults {
+    let mut end_tokens = tokenizer.end_tokens().to_vec();
+    let number = |gguf: &str, json: &str| match &checkpoint.source {
+        Source::Gguf(metadata) => metadata.f64(&format!("general.sampling.{gguf}")),
+        Source::Safetensors(directory) => directory.generation.get(json).and_then(Json::as_f64),
+    };
+    if let Source::Safetensors(directory) = &checkpoint.source {
+        let stated = directory
+            .generation
+            .get("eos_token_id")
+            .or_else(|| directory.config.get("eos_token_id"));
+        let ids = stated
+            .map(|ids| ids.as_array().map_or(std::slice::from_ref(ids), Vec::as_slice))
+            .unwrap_or_default();
+        end_tokens.extend(ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok()));
+        end_tokens.sort_unstable();
+        end_tokens.dedup();
+    }
+    let usual = Sampling::default();
+    let sampling = Sampling {
+        temperature: number("temp", "temperature").map_or(usual.temperature, |value| value as f32),
+        top_k: number("top_k", "top_k").map_or(usual.top_k, |value| value as u32),
+        top_p: number("top_p", "top_p").map_or(usual.top_p, |value| value as f32),
+        min_p: number("min_p", "min_p").map_or(usual.min_p, |value| value as f32),
+        ..usual
+    };
+    // A recommendation that makes no sense is not worth refusing the model for.
+    let sampling = if sampling.validate().is_ok() { sampling } else { usual };
+    Defaults { sampling, end_tokens }
+}
+
+/// The length past which some layer takes its long rope factors.
+fn long_from_tokens(shape: &Shape<Weight>) -> Option<u32> {
+    let ropes = shape.blocks.iter().filter_map(|block| match &block.mixer.op {
+        Mixer::Attention(attention) => attention.rope,
+    });
+    ropes
+        .filter_map(|rope| match shape.ropes[rope].scaling {
+            RopeScaling::LongShort {
+                original_context_tokens,
+                ..
+            } => Some(original_context_tokens),
+            RopeScaling::None | RopeScaling::Linear { .. } | RopeScaling::Llama3 { .. } | RopeScaling::Each(_) => None,
+        })
+        .min()
+}

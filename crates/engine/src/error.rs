@@ -1,0 +1,85 @@
+//! What can go wrong between a request and its tokens, with the surface it comes from.
+
+use kauri_device::DeviceError;
+
+/// An error of the engine.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read as a model.
+    #[error(transparent)]
+    File(#[from] kauri_formats::Error),
+    /// The file describes no model that kauri knows.
+    #[error(transparent)]
+    Architecture(#[from] kauri_arch::Error),
+    /// The tensors do not fit the description.
+    #[error(transparent)]
+    Weights(#[from] kauri_model::load::Error),
+    /// The window asked for does not suit the model.
+    #[error(transparent)]
+    Window(#[from] kauri_model::fit::WindowError),
+    /// The vocabulary cannot be used.
+    #[error(transparent)]
+    Tokenizer(#[from] kauri_tokenizer::Error),
+    /// The chat template cannot be used, or refused the conversation.
+    #[error(transparent)]
+    Template(#[from] kauri_prompt::template::Error),
+    /// A sampling setting is out of range.
+    #[error(transparent)]
+    Sampling(#[from] kauri_step::sample::Error),
+    /// A stop string cannot be used.
+    #[error(transparent)]
+    Stop(#[from] kauri_step::stop::Error),
+    /// The model has no chat template.
+    #[error("this model has no chat template; use --raw to continue plain text")]
+    NoTemplate,
+    /// The prompt is empty.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// The prompt does not leave room for a token.
+    #[error(
+        "the prompt has {prompt} tokens, but the window holds {window}, the answer included; shorten it, or ask for a larger --context if the model allows"
+    )]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        prompt: usize,
+        /// Tokens of the window.
+        window: usize,
+    },
+    /// A token id is not in the vocabulary.
+    #[error("token {token} is not in the vocabulary of {vocab}")]
+    UnknownToken {
+        /// The id.
+        token: u32,
+        /// Size of the vocabulary.
+        vocab: u32,
+    },
+    /// The device cannot be had, or is not built in.
+    #[error("{0}")]
+    NoDevice(String),
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl Error {
+    /// Whether the caller's input is to blame, not the machine.
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::Device(DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. }) => false,
+            Self::File(_)
+            | Self::Architecture(_)
+            | Self::Weights(_)
+            | Self::Window(_)
+            | Self::Tokenizer(_)
+            | Self::Template(_)
+            | Self::Sampling(_)
+            | Self::Stop(_)
+            | Self::NoTemplate
+            | Self::EmptyPrompt
+            | Self::PromptTooLong { .. }
+            | Self::UnknownToken { .. }
+            | Self::NoDevice(_)
+            | Self::Device(DeviceError::Unsupported { .. }) => true,
+        }
+    }
+}

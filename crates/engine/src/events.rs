@@ -1,0 +1,71 @@
+//! What a generation tells its caller as it goes.
+
+use std::time::Duration;
+
+/// Something that happened while an answer was written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event<'a> {
+    /// Part of the prompt has been read: tokens so far, and in all.
+    Prefill {
+        /// Tokens read or found in the cache.
+        done: usize,
+        /// Tokens of the prompt.
+        total: usize,
+    },
+    /// More text of the answer; whole characters, never part of a stop string.
+    Text(&'a str),
+}
+
+/// How an answer ended, and what it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// Why it ended.
+    pub finish: Finish,
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Of those, how many were cached from before.
+    pub cached_tokens: usize,
+    /// Tokens written, the end token not counted.
+    pub output_tokens: usize,
+    /// From the request to the first token.
+    pub time_to_first_token: Duration,
+    /// Reading the prompt.
+    pub prefill: Duration,
+    /// Writing, from the first token to the last.
+    pub decode: Duration,
+}
+
+/// Why an answer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The model ended it.
+    EndToken,
+    /// A stop string appeared; it is not part of the text.
+    Stop(String),
+    /// The asked number of tokens is written.
+    Length,
+    /// The window is full.
+    Window,
+    /// The caller stopped it.
+    Cancelled,
+}
+
+impl Done {
+    /// Prompt tokens computed, not cached, per second.
+    pub fn prefill_tokens_per_s(&self) -> f64 {
+        rate(self.prompt_tokens - self.cached_tokens, self.prefill)
+    }
+
+    /// Tokens written per second after the first.
+    pub fn decode_tokens_per_s(&self) -> f64 {
+        rate(self.output_tokens.saturating_sub(1), self.decode)
+    }
+}
+
+fn rate(count: usize, time: Duration) -> f64 {
+    if count == 0 || time.is_zero() {
+        0.0
+    } else {
+        count as f64 / time.as_secs_f64()
+    }
+}

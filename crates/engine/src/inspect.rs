@@ -1,0 +1,140 @@
+//! What is in a model file, in numbers: nothing is computed and no device is needed.
+
+use kauri_device::{CacheType, Weight};
+use kauri_formats::Source;
+use kauri_model::{fit, load, resolve};
+use kauri_tokenizer::Tokenizer;
+
+use crate::engine::chat_template;
+use crate::error::Error;
+
+/// A model in numbers.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    /// The family.
+    pub architecture: &'static str,
+    /// The name that the file gives itself.
+    pub name: Option<String>,
+    /// `gguf` or `safetensors`.
+    pub format: &'static str,
+    /// Layers.
+    pub layers: usize,
+    /// Width of the residual stream.
+    pub hidden: u32,
+    /// Rows of the embedding table.
+    pub vocab: u32,
+    /// The longest trained context.
+    pub context_tokens: u32,
+    /// The mixers and networks of a block in words, with how many layers have each.
+    pub structure: Vec<(String, usize)>,
+    /// Values of all weights.
+    pub parameters: u64,
+    /// Values that one token is multiplied with.
+    pub active_parameters: u64,
+    /// Bytes of all tensors.
+    pub bytes: u64,
+    /// Bytes of weights that one decoded token reads.
+    pub bytes_per_token: u64,
+    /// Bytes of cache that one token adds, in F16.
+    pub kv_bytes_per_token: u64,
+    /// Bytes of state that a sequence has whatever its length.
+    pub state_bytes_per_sequence: u64,
+    /// The kind of the vocabulary.
+    pub tokenizer: String,
+    /// The chat template.
+    pub template: Option<String>,
+    /// Every tensor.
+    pub tensors: Vec<TensorLine>,
+}
+
+/// One tensor.
+#[derive(Clone, Debug)]
+pub struct TensorLine {
+    /// The file's name for it.
+    pub name: String,
+    /// How it is stored.
+    pub quant: &'static str,
+    /// Outermost first.
+    pub dims: Vec<u64>,
+    /// Stored bytes.
+    pub bytes: u64,
+}
+
+/// Looks into the model called `name` (the default one where unset).
+///
+/// # Errors
+/// As loading it would, but for the device.
+pub fn inspect(name: Option<&str>) -> Result<Inspection, Error> {
+    let checkpoint = resolve::open(name)?;
+    let names = kauri_arch::identify(&checkpoint)?;
+    let shape = load::weights(&checkpoint, &names)?;
+    let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
+    let mut structure: Vec<(String, usize)> = Vec::new();
+    for block in &shape.blocks {
+        let words = describe(block);
+        match structure.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, count)) => *count += 1,
+            None => structure.push((words, 1)),
+        }
+    }
+    let (format, title) = match &checkpoint.source {
+        Source::Gguf(metadata) => ("gguf", metadata.str("general.name").map(str::to_owned)),
+        Source::Safetensors(directory) => (
+            "safetensors",
+            directory
+                .config
+                .get("_name_or_path")
+                .and_then(|name| Some(name.as_str()?.to_owned())),
+        ),
+    };
+    let tensors = checkpoint.tensors.iter().map(|(name, tensor)| TensorLine {
+        name: name.clone(),
+        quant: tensor.quant.name(),
+        dims: tensor.dims.clone(),
+        bytes: tensor.data.len() as u64,
+    });
+    let parameters = fit::parameters(&shape);
+    Ok(Inspection {
+        architecture: shape.family,
+        name: title,
+        format,
+        layers: shape.blocks.len(),
+        hidden: shape.hidden,
+        vocab: shape.vocab,
+        context_tokens: shape.context_tokens,
+        structure,
+        parameters,
+        active_parameters: parameters,
+        bytes: checkpoint.tensors.values().map(|tensor| tensor.data.len() as u64).sum(),
+        bytes_per_token: fit::bytes_per_token(&shape),
+        kv_bytes_per_token: fit::cache_bytes_per_token(&shape, CacheType::F16),
+        state_bytes_per_sequence: 0,
+        tokenizer: format!("{}, {} tokens", tokenizer.kind(), tokenizer.vocab_size()),
+        template: chat_template(&checkpoint).map(str::to_owned),
+        tensors: tensors.collect(),
+    })
+}
+
+/// A block in words.
+fn describe(block: &kauri_arch::Block<Weight>) -> String {
+    use kauri_arch::{Ffn, Mixer};
+    let mixer = match &block.mixer.op {
+        Mixer::Attention(attention) => {
+            let window = attention
+                .window_tokens
+                .map_or(String::new(), |window| format!(", window {window}"));
+            let rope = if attention.rope.is_none() { ", no rope" } else { "" };
+            format!(
+                "attention ({} heads, {} key-value heads of {}{window}{rope})",
+                attention.heads, attention.kv_heads, attention.head_dim
+            )
+        }
+    };
+    let ffn = match &block.ffn.op {
+        Ffn::Dense(dense) => {
+            let gate = if dense.gate.is_some() { "gated " } else { "" };
+            format!("{gate}feed-forward ({} wide, {:?})", dense.up.rows, dense.activation)
+        }
+    };
+    format!("{mixer} + {ffn}")
+}

@@ -1,0 +1,172 @@
+//! One conversation: what of it is in the cache, and how to bring the cache to a new prompt.
+
+use std::ops::ControlFlow;
+
+use kauri_device::{Batch, Choice};
+
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// A conversation on an engine.
+pub struct Session<'e> {
+    pub(crate) engine: &'e mut Engine,
+    /// Tokens whose keys and values are in `pages`.
+    pub(crate) tokens: Vec<u32>,
+    pages: Vec<u32>,
+    reach_tokens: u32,
+    batch: Batch,
+}
+
+/// What bringing the cache to a prompt took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Synced {
+    /// Tokens that were in the cache already.
+    pub cached_tokens: usize,
+}
+
+impl<'e> Session<'e> {
+    pub(crate) fn new(engine: &'e mut Engine) -> Self {
+        let reach_tokens = engine.window_tokens();
+        Self {
+            engine,
+            tokens: Vec::new(),
+            pages: Vec::new(),
+            reach_tokens,
+            batch: Batch::default(),
+        }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        self.engine
+    }
+
+    /// The prompt in the cache and what was written behind it.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Brings the cache to exactly `prompt`: keeps the longest prefix it has, computes the rest, and leaves the logits of
+    /// the last token ready. `reach_tokens` is the longest the sequence may become; `progress` hears the tokens done.
+    ///
+    /// # Errors
+    /// When the prompt is empty, does not fit the window, or holds an unknown id; when the device is lost.
+    pub fn sync(
+        &mut self,
+        prompt: &[u32],
+        reach_tokens: u32,
+        mut progress: impl FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Synced, Error> {
+        self.check(prompt)?;
+        let window = self.engine.window_tokens() as usize;
+        if prompt.len() >= window {
+            return Err(Error::PromptTooLong {
+                prompt: prompt.len(),
+                window,
+            });
+        }
+        self.reach(reach_tokens);
+        let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
+        // The last token is computed again where all are known: its logits are wanted.
+        let cached_tokens = same.min(prompt.len() - 1);
+        self.truncate(cached_tokens);
+        let step = self.engine.executor.plan().batch_tokens as usize;
+        for chunk in prompt[cached_tokens..].chunks(step) {
+            let last = self.tokens.len() + chunk.len() == prompt.len();
+            self.launch(chunk, usize::from(last))?;
+            if progress(self.tokens.len()).is_break() {
+                break;
+            }
+        }
+        Ok(Synced { cached_tokens })
+    }
+
+    /// Computes `tokens` from an empty cache in pieces of at most `chunk` and hands over the logits of every position.
+    ///
+    /// # Errors
+    /// As [`Session::sync`]; here the window may be filled whole.
+    pub fn logits(&mut self, tokens: &[u32], chunk: usize, mut row: impl FnMut(usize, &[f32])) -> Result<(), Error> {
+        self.check(tokens)?;
+        let window = self.engine.window_tokens() as usize;
+        if tokens.len() > window {
+            return Err(Error::PromptTooLong {
+                prompt: tokens.len(),
+                window,
+            });
+        }
+        self.reach(tokens.len() as u32);
+        self.truncate(0);
+        let plan = self.engine.executor.plan();
+        let chunk = chunk.clamp(1, plan.batch_tokens.min(plan.batch_outputs) as usize);
+        let vocab = self.engine.vocab as usize;
+        for piece in tokens.chunks(chunk) {
+            let start = self.tokens.len();
+            self.launch(piece, piece.len())?;
+            let sampled = self.engine.executor.sample(&vec![Choice::Logits; piece.len()])?;
+            for (index, logits) in sampled.logits.chunks_exact(vocab).enumerate() {
+                row(start + index, logits);
+            }
+        }
+        Ok(())
+    }
+
+    /// Launches the next tokens of the sequence; the logits of the last `outputs` are computed.
+    pub(crate) fn launch(&mut self, tokens: &[u32], outputs: usize) -> Result<(), Error> {
+        let page_tokens = self.engine.executor.plan().page_tokens as usize;
+        let needed = (self.tokens.len() + tokens.len()).div_ceil(page_tokens);
+        while self.pages.len() < needed {
+            let page = self
+                .engine
+                .pages
+                .take()
+                .expect("the window was checked against the pool");
+            self.pages.push(page);
+        }
+        self.batch.clear();
+        self.batch.push(
+            tokens,
+            self.tokens.len() as u32,
+            &self.pages,
+            self.reach_tokens,
+            outputs,
+        );
+        self.engine.executor.launch(&self.batch)?;
+        self.tokens.extend_from_slice(tokens);
+        Ok(())
+    }
+
+    /// Sets how long the sequence may become; forgets what was computed for another length where that matters.
+    pub(crate) fn reach(&mut self, reach_tokens: u32) {
+        let is_long = |reach: u32| self.engine.long_from_tokens.is_some_and(|from| reach > from);
+        if is_long(reach_tokens) != is_long(self.reach_tokens) {
+            self.truncate(0);
+        }
+        self.reach_tokens = reach_tokens;
+    }
+
+    fn truncate(&mut self, tokens: usize) {
+        self.tokens.truncate(tokens);
+        let page_tokens = self.engine.executor.plan().page_tokens as usize;
+        for page in self.pages.drain(tokens.div_ceil(page_tokens)..) {
+            self.engine.pages.give(page);
+        }
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<(), Error> {
+        let vocab = self.engine.vocab;
+        if let Some(&token) = tokens.iter().find(|&&token| token >= vocab) {
+            return Err(Error::UnknownToken { token, vocab });
+        }
+        if tokens.is_empty() {
+            Err(Error::EmptyPrompt)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.truncate(0);
+    }
+}

@@ -1,0 +1,275 @@
+//! Every dense family against the logits of its reference implementation, from GGUF and from safetensors, at every position.
+//!
+//! The repository carries one family per shape; where the shared fixtures are there, all of them run.
+
+use std::path::{Path, PathBuf};
+
+use kauri_device::{Batch, CacheType, Choice, Executor, Plan};
+use kauri_device_cpu::CpuExecutor;
+use kauri_formats::Checkpoint;
+use serde_json::Value as Json;
+
+const FAMILIES: &[&str] = &[
+    "gemma2", "gemma3", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3",
+];
+
+/// A loaded tiny model.
+struct Model {
+    executor: CpuExecutor,
+    vocab: usize,
+}
+
+/// How far logits were from the reference.
+#[derive(Clone, Copy, Default)]
+struct Distance {
+    max: f32,
+    sum: f64,
+    count: usize,
+}
+
+#[test]
+fn families_match_their_reference_with_an_f32_cache() {
+    for (family, directory) in directories() {
+        for file in files(&directory) {
+            let mut distance = Distance::default();
+            let mut model = load(&file, CacheType::F32);
+            for prompt in prompts(&directory) {
+                let tokens = ids(&prompt["tokens"]);
+                let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
+                distance.add(&model.logits(&tokens, tokens.len() as u32), &expected);
+                let greedy = ids(&prompt["greedy"]);
+                assert_eq!(
+                    model.greedy(&tokens, greedy.len()),
+                    greedy,
+                    "{family}: greedy from {}",
+                    file.display()
+                );
+            }
+            println!(
+                "{family} {}: {distance}",
+                file.extension().and_then(|end| end.to_str()).unwrap_or("directory")
+            );
+            assert!(
+                distance.max <= 2e-3 && distance.mean() <= 2e-4,
+                "{family} from {}: {distance}",
+                file.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn families_keep_the_likeliest_token_with_the_default_cache() {
+    for (family, directory) in directories() {
+        for file in files(&directory) {
+            let mut model = load(&file, CacheType::F16);
+            for prompt in prompts(&directory) {
+                let tokens = ids(&prompt["tokens"]);
+                let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
+                same_likeliest(
+                    &family,
+                    &model.logits(&tokens, tokens.len() as u32),
+                    &expected,
+                    model.vocab,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn quantised_models_match_the_reference_on_the_same_weights() {
+    let Some(shared) = shared("quant_models") else { return };
+    let index: Json = read_json(&shared.join("index.json"));
+    let tokens = ids(&index["tokens"]);
+    for entry in index["models"].as_array().expect("a list") {
+        let file = shared.join(entry["file"].as_str().expect("a file"));
+        let expected = floats(&shared.join(entry["logits_file"].as_str().expect("a file")));
+        let mut model = load(&file, CacheType::F32);
+        let mut distance = Distance::default();
+        distance.add(&model.logits(&tokens, tokens.len() as u32), &expected);
+        println!("{}: {distance}", file.display());
+        assert!(
+            distance.max <= 2e-3 && distance.mean() <= 2e-4,
+            "{}: {distance}",
+            file.display()
+        );
+        let greedy = ids(&entry["greedy"]);
+        assert_eq!(model.greedy(&tokens, greedy.len()), greedy, "{}", file.display());
+        let found = load(&file, CacheType::F16).logits(&tokens, tokens.len() as u32);
+        same_likeliest(&file.display().to_string(), &found, &expected, model.vocab);
+    }
+}
+
+impl Model {
+    /// The logits of every token, the prompt read in pieces of 64: (tokens, vocab).
+    fn logits(&mut self, tokens: &[u32], reach: u32) -> Vec<f32> {
+        let mut all = Vec::new();
+        for (number, piece) in tokens.chunks(64).enumerate() {
+            self.launch(piece, number as u32 * 64, reach, piece.len());
+            let choices = vec![Choice::Logits; piece.len()];
+            all.extend_from_slice(self.executor.sample(&choices).expect("a CPU is not lost").logits);
+        }
+        all
+    }
+
+    /// The likeliest continuation of `count` tokens.
+    fn greedy(&mut self, tokens: &[u32], count: usize) -> Vec<u32> {
+        let reach = (tokens.len() + count) as u32;
+        let mut written = Vec::new();
+        for (number, piece) in tokens.chunks(64).enumerate() {
+            let last = number == tokens.len().div_ceil(64) - 1;
+            self.launch(piece, number as u32 * 64, reach, usize::from(last));
+        }
+        while written.len() < count {
+            let sampled = self
+                .executor
+                .sample(&[Choice::Greedy { mask: None }])
+                .expect("a CPU is not lost");
+            let token = sampled.tokens[0].expect("logits are numbers");
+            self.launch(&[token], (tokens.len() + written.len()) as u32, reach, 1);
+            written.push(token);
+        }
+        written
+    }
+
+    fn launch(&mut self, tokens: &[u32], cached: u32, reach: u32, outputs: usize) {
+        let pages: Vec<u32> = (0..self.executor.plan().pages).collect();
+        let mut batch = Batch::default();
+        batch.push(tokens, cached, &pages, reach, outputs);
+        self.executor.launch(&batch).expect("a CPU is not lost");
+    }
+}
+
+impl Distance {
+    fn add(&mut self, found: &[f32], expected: &[f32]) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            let difference = (found - expected).abs();
+            assert!(!difference.is_nan());
+            self.max = self.max.max(difference);
+            self.sum += f64::from(difference);
+            self.count += 1;
+        }
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.count as f64
+    }
+}
+
+impl std::fmt::Display for Distance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "max {:.1e}, mean {:.1e} over {} logits",
+            self.max,
+            self.mean(),
+            self.count
+        )
+    }
+}
+
+/// The likeliest token agrees wherever the reference sets it apart by more than 0.1.
+fn same_likeliest(what: &str, found: &[f32], expected: &[f32], vocab: usize) {
+    let likeliest = |row: &[f32]| {
+        (0..vocab)
+            .max_by(|&a, &b| row[a].total_cmp(&row[b]))
+            .expect("a vocabulary")
+    };
+    for (position, (found, expected)) in found.chunks(vocab).zip(expected.chunks(vocab)).enumerate() {
+        let best = likeliest(expected);
+        let second = (0..vocab)
+            .filter(|&token| token != best)
+            .map(|token| expected[token])
+            .fold(f32::MIN, f32::max);
+        if expected[best] - second > 0.1 {
+            assert_eq!(likeliest(found), best, "{what}: position {position}");
+        }
+    }
+}
+
+fn load(path: &Path, cache: CacheType) -> Model {
+    let checkpoint = Checkpoint::open(path).unwrap_or_else(|error| panic!("{error}"));
+    let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
+    let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
+    let plan = Plan {
+        page_tokens: 16,
+        pages: 24,
+        batch_tokens: 64,
+        batch_outputs: 64,
+        cache,
+    };
+    let vocab = shape.vocab as usize;
+    Model {
+        executor: CpuExecutor::new(shape, plan, 2),
+        vocab,
+    }
+}
+
+/// Every family directory to test: the repository's own and, where they are there, the shared ones.
+fn directories() -> Vec<(String, PathBuf)> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/families");
+    let mut found = Vec::new();
+    for root in [Some(own), shared("families")].into_iter().flatten() {
+        let here = FAMILIES.iter().map(|family| ((*family).to_owned(), root.join(family)));
+        found.extend(here.filter(|(_, directory)| directory.is_dir()));
+    }
+    assert!(!found.is_empty(), "the repository's own goldens are missing");
+    found
+}
+
+/// The GGUF files of a family directory, and the directory itself for its safetensors.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> = entries
+        .filter(|path| path.extension().is_some_and(|end| end == "gguf"))
+        .collect();
+    if directory.join("model.safetensors").exists() {
+        files.push(directory.to_owned());
+    }
+    files
+}
+
+fn prompts(directory: &Path) -> Vec<Json> {
+    read_json(&directory.join("reference.json"))["prompts"]
+        .as_array()
+        .expect("a list")
+        .clone()
+}
+
+fn shared(folder: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/fixtures")
+        .join(folder);
+    if path.is_dir() {
+        return Some(path);
+    }
+    eprintln!("skipped: the shared fixtures are not beside the repository ({folder})");
+    None
+}
+
+fn ids(list: &Json) -> Vec<u32> {
+    list.as_array()
+        .expect("a list")
+        .iter()
+        .map(|id| id.as_u64().expect("an id") as u32)
+        .collect()
+}
+
+fn floats(path: &Path) -> Vec<f32> {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    bytes
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|bytes| f32::from_le_bytes(*bytes))
+        .collect()
+}
+
+fn read_json(path: &Path) -> Json {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).expect("JSON")
+}
