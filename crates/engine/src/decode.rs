@@ -84,7 +84,7 @@ impl Session<'_> {
             };
             done.output_tokens += 1;
             let output = stops.push(&stream.push(token));
-            if !output.text.is_empty() && event(Event::Text(&output.text)).is_break() {
+            if event(Event::Text(&output.text)).is_break() {
                 break Finish::Cancelled;
             }
             if let Some(index) = output.stopped {

@@ -12,7 +12,8 @@ pub enum Event<'a> {
         /// Tokens of the prompt.
         total: usize,
     },
-    /// More text of the answer; whole characters, never part of a stop string.
+    /// A token was written. More text of the answer: whole characters, never part of a stop string, and nothing where
+    /// the token brings no text yet.
     Text(&'a str),
 }
 
