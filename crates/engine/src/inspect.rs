@@ -115,6 +115,22 @@ pub fn inspect(name: Option<&str>) -> Result<Inspection, Error> {
     })
 }
 
+/// The vocabulary of the model called `name` (the default one where unset); a file with nothing else will do.
+///
+/// # Errors
+/// When there is no such file, or its vocabulary cannot be used.
+pub fn tokenizer(name: Option<&str>) -> Result<Tokenizer, Error> {
+    Ok(Tokenizer::from_checkpoint(&resolve::open(name)?)?)
+}
+
+/// The source of the chat template of the model called `name` (the default one where unset), if it has one.
+///
+/// # Errors
+/// When there is no such file.
+pub fn template_source(name: Option<&str>) -> Result<Option<String>, Error> {
+    Ok(chat_template(&resolve::open(name)?).map(str::to_owned))
+}
+
 /// A block in words.
 fn describe(block: &kauri_arch::Block<Weight>) -> String {
     use kauri_arch::{Ffn, Mixer};

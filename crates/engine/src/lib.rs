@@ -18,7 +18,7 @@ pub use devices::{DeviceChoice, Isa};
 pub use engine::{Defaults, Engine, Options};
 pub use error::Error;
 pub use events::{Done, Event, Finish};
-pub use inspect::{Inspection, TensorLine, inspect};
+pub use inspect::{Inspection, TensorLine, inspect, template_source, tokenizer};
 pub use session::{Session, Synced};
 
 // What the engine's callers need of the layers below, so that they need no edge of their own.
