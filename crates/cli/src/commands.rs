@@ -1,0 +1,26 @@
+//! The commands: one file each, listed here in alphabetic order.
+
+mod completions;
+mod inspect;
+mod tokenize;
+
+use clap::Subcommand;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Completions(completions::Arguments),
+    Inspect(inspect::Arguments),
+    Tokenize(tokenize::Arguments),
+}
+
+impl Command {
+    /// Runs the command.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Completions(arguments) => completions::run(&arguments),
+            Self::Inspect(arguments) => inspect::run(&arguments),
+            Self::Tokenize(arguments) => tokenize::run(&arguments),
+        }
+    }
+}
