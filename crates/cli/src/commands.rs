@@ -1,6 +1,7 @@
 //! The commands: one file each, listed here in alphabetic order.
 
 mod completions;
+mod debug;
 mod inspect;
 mod tokenize;
 
@@ -10,6 +11,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Completions(completions::Arguments),
+    Debug(debug::Arguments),
     Inspect(inspect::Arguments),
     Tokenize(tokenize::Arguments),
 }
@@ -19,6 +21,7 @@ impl Command {
     pub fn run(self) -> anyhow::Result<()> {
         match self {
             Self::Completions(arguments) => completions::run(&arguments),
+            Self::Debug(arguments) => debug::run(&arguments),
             Self::Inspect(arguments) => inspect::run(&arguments),
             Self::Tokenize(arguments) => tokenize::run(&arguments),
         }

@@ -7,6 +7,7 @@
 mod commands;
 mod failure;
 mod input;
+mod model_options;
 mod terminal;
 
 use std::process::ExitCode;

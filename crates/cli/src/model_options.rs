@@ -1,0 +1,91 @@
+//! The options that every command with a model shares, and what they settle in the engine.
+
+use clap::{Args, ValueEnum};
+use kauri_engine::{CacheType, DeviceChoice, Isa, Options};
+
+/// Which model, where and how.
+#[derive(Args, Clone, Debug)]
+pub struct ModelOptions {
+    /// A GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default).
+    #[arg(long, value_name = "NAME|PATH")]
+    pub model: Option<String>,
+
+    /// Where to run.
+    #[arg(long, value_enum, default_value_t)]
+    pub device: Device,
+
+    /// CPU threads; one for each core unless said otherwise.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+
+    /// Tokens of the window: prompt and answer together.
+    #[arg(long, value_name = "N")]
+    pub context: Option<u32>,
+
+    /// How keys and values are kept.
+    #[arg(long, value_enum, default_value_t)]
+    pub cache_type: Cache,
+
+    /// CPU instructions to use.
+    #[arg(long, value_enum, default_value_t)]
+    pub isa: Instructions,
+}
+
+/// `--device`.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Device {
+    /// The best there is.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// An NVIDIA GPU.
+    Cuda,
+    /// Any GPU through Metal, Vulkan or DX12.
+    Wgpu,
+}
+
+/// `--cache-type`.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Cache {
+    /// 4 bytes a value.
+    F32,
+    /// 2 bytes a value.
+    #[default]
+    F16,
+}
+
+/// `--isa`.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Instructions {
+    /// The best that this CPU has.
+    #[default]
+    Auto,
+    /// None beyond what every CPU has.
+    Scalar,
+}
+
+impl ModelOptions {
+    /// The engine's options.
+    pub fn options(&self) -> Options {
+        Options {
+            device: match self.device {
+                Device::Auto => DeviceChoice::Auto,
+                Device::Cpu => DeviceChoice::Cpu,
+                Device::Cuda => DeviceChoice::Cuda,
+                Device::Wgpu => DeviceChoice::Wgpu,
+            },
+            isa: match self.isa {
+                Instructions::Auto => Isa::Auto,
+                Instructions::Scalar => Isa::Scalar,
+            },
+            threads: self.threads.map(usize::from),
+            context_tokens: self.context,
+            cache: match self.cache_type {
+                Cache::F32 => CacheType::F32,
+                Cache::F16 => CacheType::F16,
+            },
+            ..Options::default()
+        }
+    }
+}
