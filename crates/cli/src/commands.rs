@@ -3,6 +3,7 @@
 mod completions;
 mod debug;
 mod inspect;
+mod perplexity;
 mod tokenize;
 
 use clap::Subcommand;
@@ -13,6 +14,7 @@ pub enum Command {
     Completions(completions::Arguments),
     Debug(debug::Arguments),
     Inspect(inspect::Arguments),
+    Perplexity(perplexity::Arguments),
     Tokenize(tokenize::Arguments),
 }
 
@@ -23,6 +25,7 @@ impl Command {
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Debug(arguments) => debug::run(&arguments),
             Self::Inspect(arguments) => inspect::run(&arguments),
+            Self::Perplexity(arguments) => perplexity::run(&arguments),
             Self::Tokenize(arguments) => tokenize::run(&arguments),
         }
     }
