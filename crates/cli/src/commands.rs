@@ -4,6 +4,7 @@ mod completions;
 mod debug;
 mod inspect;
 mod perplexity;
+mod run;
 mod tokenize;
 
 use clap::Subcommand;
@@ -15,6 +16,7 @@ pub enum Command {
     Debug(debug::Arguments),
     Inspect(inspect::Arguments),
     Perplexity(perplexity::Arguments),
+    Run(run::Arguments),
     Tokenize(tokenize::Arguments),
 }
 
@@ -26,6 +28,7 @@ impl Command {
             Self::Debug(arguments) => debug::run(&arguments),
             Self::Inspect(arguments) => inspect::run(&arguments),
             Self::Perplexity(arguments) => perplexity::run(&arguments),
+            Self::Run(arguments) => run::run(&arguments),
             Self::Tokenize(arguments) => tokenize::run(&arguments),
         }
     }

@@ -7,6 +7,7 @@
 mod commands;
 mod failure;
 mod input;
+mod interrupt;
 mod model_options;
 mod terminal;
 
