@@ -21,6 +21,8 @@ pub struct Wish {
     pub batch_tokens: u32,
     /// Most rows of logits of one batch.
     pub batch_outputs: u32,
+    /// Sequences that may fill the window at the same time.
+    pub sequences: u32,
 }
 
 /// The window asked for does not suit the model.
@@ -33,7 +35,7 @@ pub struct WindowError {
     pub trained: u32,
 }
 
-/// The sizes for one sequence of the wished window.
+/// The sizes for the wished sequences, each of the wished window.
 ///
 /// # Errors
 /// When the window is empty or longer than the model was trained for.
@@ -45,8 +47,8 @@ pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<Plan, WindowError> {
     }
     Ok(Plan {
         page_tokens: PAGE_TOKENS,
-        pages: window.div_ceil(PAGE_TOKENS),
-        batch_tokens: wish.batch_tokens.min(window),
+        pages: window.div_ceil(PAGE_TOKENS).saturating_mul(wish.sequences),
+        batch_tokens: wish.batch_tokens.min(window.saturating_mul(wish.sequences)),
         batch_outputs: wish.batch_outputs,
         cache: wish.cache,
     })

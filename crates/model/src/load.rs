@@ -3,11 +3,13 @@
 //! Matrices stay mapped as they are stored. Norm weights, biases and rope factors become `f32`: less than a thousandth of
 //! the bytes, and one type for every kernel that reads them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use kauri_arch::{Name, Role, Shape};
 use kauri_device::{Matrix, Weight};
-use kauri_formats::{Checkpoint, Quant, Tensor};
+use kauri_formats::{Bytes, Checkpoint, Quant, Tensor};
+
+use crate::fit;
 
 /// What can be wrong between a shape and the tensors of a file. Every message names the family, the tensor and what was
 /// expected.
@@ -57,7 +59,20 @@ pub enum Error {
         /// How many.
         count: usize,
     },
+    /// [`in_f32`] refuses to fill the machine's memory.
+    #[error(
+        "{family}: the weights would take {bytes} bytes in f32, and this instrument stops at {F32_BYTES_MAX}; use a smaller model"
+    )]
+    TooLargeInF32 {
+        /// The family.
+        family: &'static str,
+        /// What they would take.
+        bytes: u64,
+    },
 }
+
+/// The most bytes that [`in_f32`] makes.
+const F32_BYTES_MAX: u64 = 16 << 30;
 
 /// Fills every slot of `names` with its tensor of `checkpoint`.
 ///
@@ -99,6 +114,45 @@ pub fn weights(checkpoint: &Checkpoint, names: &Shape<Name>) -> Result<Shape<Wei
         });
     }
     Ok(shape)
+}
+
+/// The same model with every matrix converted to `f32` in memory: an instrument that shows what quantised weights are worth.
+/// A matrix that several slots share stays shared.
+///
+/// # Errors
+/// When the model is too large for that.
+pub fn in_f32(shape: &Shape<Weight>) -> Result<Shape<Weight>, Error> {
+    let bytes = 4 * fit::parameters(shape);
+    if bytes > F32_BYTES_MAX {
+        return Err(Error::TooLargeInF32 {
+            family: shape.family,
+            bytes,
+        });
+    }
+    let mut converted: HashMap<(*const u8, usize), Bytes> = HashMap::new();
+    shape.try_map(&mut |weight| {
+        let Weight::Matrix(matrix) = weight else {
+            return Ok(weight.clone());
+        };
+        let stored = (matrix.data.as_ptr(), matrix.data.len());
+        let data = converted.entry(stored).or_insert_with(|| values_of(matrix)).clone();
+        Ok(Weight::Matrix(Matrix {
+            quant: Quant::F32,
+            data,
+            ..*matrix
+        }))
+    })
+}
+
+/// The values of a matrix as the bytes of [`Quant::F32`].
+fn values_of(matrix: &Matrix) -> Bytes {
+    let mut bytes = Vec::with_capacity(4 * matrix.rows * matrix.columns);
+    let mut row = vec![0.0; matrix.columns];
+    for index in 0..matrix.rows {
+        matrix.quant.dequantise(matrix.row(index), &mut row);
+        bytes.extend(row.iter().flat_map(|value| value.to_le_bytes()));
+    }
+    Bytes::from(bytes)
 }
 
 /// Whether a tensor that no slot names repeats what the shape has from elsewhere.
@@ -162,4 +216,45 @@ fn is_integer(quant: Quant) -> bool {
 fn dimensions(dims: &[u64]) -> String {
     let dims: Vec<String> = dims.iter().map(u64::to_string).collect();
     format!("({})", dims.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolve;
+
+    #[test]
+    fn in_f32_every_matrix_has_the_same_values_and_shared_ones_stay_shared() {
+        let checkpoint = resolve::open(None).unwrap();
+        let names = kauri_arch::identify(&checkpoint).unwrap();
+        let stored = weights(&checkpoint, &names).unwrap();
+        let full = in_f32(&stored).unwrap();
+        assert_eq!(fit::parameters(&full), fit::parameters(&stored));
+
+        let collect = |shape: &Shape<Weight>| {
+            let mut matrices = Vec::new();
+            shape.for_each(|weight| {
+                if let Weight::Matrix(matrix) = weight {
+                    matrices.push(matrix.clone());
+                }
+            });
+            matrices
+        };
+        let (stored, full) = (collect(&stored), collect(&full));
+        assert!(
+            stored.iter().any(|matrix| matrix.quant == Quant::Q4_K),
+            "the test needs a quantised model"
+        );
+        for (stored, full) in stored.iter().zip(&full) {
+            assert_eq!(
+                (full.quant, full.rows, full.columns),
+                (Quant::F32, stored.rows, stored.columns)
+            );
+            let row = stored.rows - 1;
+            let (mut expected, mut found) = (vec![0.0; stored.columns], vec![0.0; stored.columns]);
+            stored.quant.dequantise(stored.row(row), &mut expected);
+            full.quant.dequantise(full.row(row), &mut found);
+            assert_eq!(found, expected);
+        }
+    }
 }
