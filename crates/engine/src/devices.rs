@@ -34,14 +34,12 @@ pub enum Isa {
 pub(crate) fn executor(
     choice: DeviceChoice,
     _isa: Isa,
-    threads: Option<usize>,
+    threads: usize,
     shape: Shape<Weight>,
     plan: Plan,
 ) -> Result<Box<dyn Executor>, Error> {
     match choice {
-        DeviceChoice::Auto | DeviceChoice::Cpu => {
-            Ok(Box::new(CpuExecutor::new(shape, plan, threads.unwrap_or_else(cores))))
-        }
+        DeviceChoice::Auto | DeviceChoice::Cpu => Ok(Box::new(CpuExecutor::new(shape, plan, threads))),
         DeviceChoice::Cuda => Err(Error::NoDevice(
             "this build has no CUDA device; use --device cpu".to_owned(),
         )),
@@ -51,6 +49,7 @@ pub(crate) fn executor(
     }
 }
 
-fn cores() -> usize {
+/// The cores of this machine that this process may use.
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

@@ -34,6 +34,11 @@ pub struct Options {
     pub batch_tokens: u32,
     /// Most rows of logits of one step.
     pub batch_outputs: u32,
+    /// Sequences that the cache has room for, each up to the window: for instruments, which launch batches of their own.
+    pub sequences: u32,
+    /// Converts every matrix to `f32` in memory. An instrument, to show what quantised weights are worth: four bytes a
+    /// value, and no better answers.
+    pub full_precision: bool,
 }
 
 /// What the model's makers recommend, and what ends an answer.
@@ -56,6 +61,7 @@ pub struct Engine {
     pub(crate) vocab: u32,
     template: Option<Template>,
     window_tokens: u32,
+    threads: usize,
     load_time: Duration,
 }
 
@@ -69,6 +75,8 @@ impl Default for Options {
             cache: CacheType::F16,
             batch_tokens: 512,
             batch_outputs: 1,
+            sequences: 1,
+            full_precision: false,
         }
     }
 }
@@ -82,19 +90,25 @@ impl Engine {
         let start = Instant::now();
         let checkpoint = resolve::open(name)?;
         let names = kauri_arch::identify(&checkpoint)?;
-        let shape = load::weights(&checkpoint, &names)?;
+        let mut shape = load::weights(&checkpoint, &names)?;
+        if options.full_precision {
+            shape = load::in_f32(&shape)?;
+        }
+        let sequences = options.sequences.max(1);
         let wish = Wish {
             window_tokens: options.context_tokens,
             cache: options.cache,
             batch_tokens: options.batch_tokens,
             batch_outputs: options.batch_outputs,
+            sequences,
         };
         let plan = fit::plan(&shape, &wish)?;
         let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
         let template = chat_template(&checkpoint).map(Template::compile).transpose()?;
         let defaults = defaults(&checkpoint, &tokenizer);
         let (long_from_tokens, vocab) = (long_from_tokens(&shape), shape.vocab);
-        let executor = devices::executor(options.device, options.isa, options.threads, shape, plan)?;
+        let threads = options.threads.unwrap_or_else(devices::cores);
+        let executor = devices::executor(options.device, options.isa, threads, shape, plan)?;
         Ok(Self {
             executor,
             tokenizer,
@@ -103,7 +117,8 @@ impl Engine {
             long_from_tokens,
             vocab,
             template,
-            window_tokens: plan.pages * plan.page_tokens,
+            window_tokens: plan.pages / sequences * plan.page_tokens,
+            threads,
             load_time: start.elapsed(),
         })
     }
@@ -149,6 +164,11 @@ impl Engine {
     /// Rows of the logits.
     pub fn vocab(&self) -> u32 {
         self.vocab
+    }
+
+    /// CPU threads that it was given.
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// What loading took.
