@@ -9,7 +9,7 @@ use kauri_formats::Checkpoint;
 use kauri_tokenizer::{Special, Tokenizer};
 use serde_json::{Map, Value as Json};
 
-use crate::making::{golden, json, shared, texts, unpacked};
+use crate::making::{Entry, File, golden, json, shared, texts, unpacked};
 
 fn ids(value: &Json) -> Vec<u32> {
     value
@@ -233,4 +233,18 @@ fn the_default_model_reads_alike_from_both_files() {
         assert!(tokenizer.prefix().is_empty());
         assert_eq!((tokenizer.kind(), tokenizer.vocab_size()), ("bpe", 8192));
     }
+}
+
+/// The file of a Qwen vocabulary does not say that its model was trained on text in form NFC.
+#[test]
+fn text_is_normalised_as_the_model_was_trained() {
+    let file = File::new("gpt2")
+        .texts("tokens", &["e", "Ã", "©", "Ã©", "Ì", "ģ"])
+        .texts("merges", &["Ã ©"]);
+    let encode = |rule: &str| {
+        let file = file.clone().with("pre", Entry::Text(rule.into()));
+        file.read().unwrap().encode("e\u{301}", Special::Text)
+    };
+    assert_eq!(encode("qwen2"), [3]);
+    assert_eq!(encode("llama-bpe"), [0, 4, 5]);
 }
