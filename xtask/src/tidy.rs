@@ -56,11 +56,7 @@ struct Finding {
 
 impl Finding {
     fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            message: message.into(),
-        }
+        Self { path: path.to_owned(), line, message: message.into() }
     }
 }
 
@@ -83,17 +79,8 @@ pub(crate) fn command(root: &Path) -> ExitCode {
     for finding in &findings {
         println!("{finding}");
     }
-    println!(
-        "tidy: {} checks, {} files, {} findings",
-        CHECKS.len(),
-        tree.files.len(),
-        findings.len()
-    );
-    if findings.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    println!("tidy: {} checks, {} files, {} findings", CHECKS.len(), tree.files.len(), findings.len());
+    if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// What every check has to say about `tree`, each message led by the name of its check.
@@ -101,10 +88,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, check) in CHECKS {
         for finding in check(tree) {
-            findings.push(Finding {
-                message: format!("{name}: {}", finding.message),
-                ..finding
-            });
+            findings.push(Finding { message: format!("{name}: {}", finding.message), ..finding });
         }
     }
     findings.sort();
@@ -118,28 +102,15 @@ mod tests {
     #[test]
     fn the_working_tree_is_tidy() {
         let tree = Tree::read(&crate::repository()).expect("the working tree can be read");
-        assert!(
-            tree.files.iter().any(|file| file.path == "xtask/src/tidy.rs"),
-            "the tree holds this very file"
-        );
+        assert!(tree.files.iter().any(|file| file.path == "xtask/src/tidy.rs"), "the tree holds this very file");
         let findings: Vec<String> = check(&tree).iter().map(Finding::to_string).collect();
-        assert!(
-            findings.is_empty(),
-            "{} findings:\n{}",
-            findings.len(),
-            findings.join("\n")
-        );
+        assert!(findings.is_empty(), "{} findings:\n{}", findings.len(), findings.join("\n"));
     }
 
     #[test]
     fn a_finding_names_its_check_and_its_place() {
         let tree = Tree::planted(&[("crates/step/src/mask.rs", "//! Masks.\nfn later() { todo!() }\n")]);
         let found: Vec<String> = check(&tree).iter().map(Finding::to_string).collect();
-        assert!(
-            found
-                .iter()
-                .any(|line| line.starts_with("crates/step/src/mask.rs:2: unfinished code: ")),
-            "{found:?}"
-        );
+        assert!(found.iter().any(|line| line.starts_with("crates/step/src/mask.rs:2: unfinished code: ")), "{found:?}");
     }
 }

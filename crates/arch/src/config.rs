@@ -11,17 +11,11 @@ use crate::name::{Name, Role};
 
 /// GGUF setting -> where `config.json` keeps it, first match wins; a dot goes into an object.
 const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
-    (
-        "activation",
-        &["hidden_act", "hidden_activation", "activation_function"],
-    ),
+    ("activation", &["hidden_act", "hidden_activation", "activation_function"]),
     ("attention.head_count", &["num_attention_heads", "n_head"]),
     ("attention.head_count_kv", &["num_key_value_heads"]),
     ("attention.key_length", &["head_dim"]),
-    (
-        "attention.layer_norm_epsilon",
-        &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"],
-    ),
+    ("attention.layer_norm_epsilon", &["layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"]),
     ("attention.layer_norm_rms_epsilon", &["rms_norm_eps"]),
     ("attention.scale", &["attention_multiplier"]),
     ("attention.sliding_window", &["sliding_window"]),
@@ -33,14 +27,7 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("feed_forward_length", &["intermediate_size"]),
     ("final_logit_softcapping", &["final_logit_softcapping"]),
     ("logit_scale", &["logits_scaling"]),
-    (
-        "partial_rotary_factor",
-        &[
-            "partial_rotary_factor",
-            "rope_parameters.partial_rotary_factor",
-            "rope_pct",
-        ],
-    ),
+    ("partial_rotary_factor", &["partial_rotary_factor", "rope_parameters.partial_rotary_factor", "rope_pct"]),
     ("residual_scale", &["residual_multiplier"]),
     ("rope.freq_base", &["rope_theta", "rope_parameters.rope_theta"]),
     ("tie_word_embeddings", &["tie_word_embeddings"]),
@@ -103,14 +90,8 @@ pub struct Config<'a> {
 }
 
 enum Settings<'a> {
-    Gguf {
-        metadata: &'a Metadata,
-        prefix: &'a str,
-    },
-    HuggingFace {
-        directory: &'a Directory,
-        prefix: &'static str,
-    },
+    Gguf { metadata: &'a Metadata, prefix: &'a str },
+    HuggingFace { directory: &'a Directory, prefix: &'static str },
 }
 
 /// One setting, of either source.
@@ -124,12 +105,7 @@ impl<'a> Config<'a> {
     pub(crate) fn new(checkpoint: &'a Checkpoint) -> Result<Self, Error> {
         let unknown = |name: &str, known: &dyn Fn(&'static Family) -> &'static [&'static str]| Error::UnknownFamily {
             name: name.to_owned(),
-            known: FAMILIES
-                .iter()
-                .flat_map(|family| known(family))
-                .copied()
-                .collect::<Vec<_>>()
-                .join(", "),
+            known: FAMILIES.iter().flat_map(|family| known(family)).copied().collect::<Vec<_>>().join(", "),
         };
         let (family, settings) = match &checkpoint.source {
             Source::Gguf(metadata) => {
@@ -142,26 +118,17 @@ impl<'a> Config<'a> {
             Source::Safetensors(directory) => {
                 let key = "architectures in config.json";
                 let classes = directory.config.get("architectures").and_then(Json::as_array);
-                let name = classes
-                    .and_then(|names| names.first())
-                    .and_then(Json::as_str)
-                    .ok_or(Error::Unnamed { key })?;
+                let name =
+                    classes.and_then(|names| names.first()).and_then(Json::as_str).ok_or(Error::Unnamed { key })?;
                 let family = FAMILIES.iter().find(|family| family.hugging_face.contains(&name));
                 let family = family.ok_or_else(|| unknown(name, &|family| family.hugging_face))?;
                 // Checkpoints of the bare body, without a head, leave the prefix out.
-                let prefix = if checkpoint.tensors.keys().any(|name| name.starts_with("model.")) {
-                    "model."
-                } else {
-                    ""
-                };
+                let prefix =
+                    if checkpoint.tensors.keys().any(|name| name.starts_with("model.")) { "model." } else { "" };
                 (*family, Settings::HuggingFace { directory, prefix })
             }
         };
-        Ok(Self {
-            family,
-            checkpoint,
-            settings,
-        })
+        Ok(Self { family, checkpoint, settings })
     }
 
     /// The family.
@@ -185,10 +152,7 @@ impl<'a> Config<'a> {
             return Ok(None);
         };
         let number = setting.as_u64();
-        match number
-            .and_then(|number| u32::try_from(number).ok())
-            .filter(|&number| number <= limit)
-        {
+        match number.and_then(|number| u32::try_from(number).ok()).filter(|&number| number <= limit) {
             Some(0) => Ok(None),
             Some(number) => Ok(Some(number)),
             None => Err(self.invalid(key, &setting.show(), &format!("a whole number up to {limit}"))),
@@ -243,43 +207,27 @@ impl<'a> Config<'a> {
     pub(crate) fn setting(&self, key: &str) -> Option<Setting<'a>> {
         match &self.settings {
             Settings::Gguf { metadata, prefix } => metadata.get(&format!("{prefix}.{key}")).map(Setting::Gguf),
-            Settings::HuggingFace { .. } => self
-                .hugging_face_keys(key)
-                .iter()
-                .find_map(|path| self.json(path))
-                .map(Setting::Json),
+            Settings::HuggingFace { .. } => {
+                self.hugging_face_keys(key).iter().find_map(|path| self.json(path)).map(Setting::Json)
+            }
         }
     }
 
     /// How many rows the tensor `name` (canonical, whole) has, if it is there.
     pub(crate) fn rows_of(&self, name: &str) -> Option<u64> {
-        self.checkpoint
-            .tensors
-            .get(&self.file_name(name))
-            .and_then(|tensor| tensor.dims.first())
-            .copied()
+        self.checkpoint.tensors.get(&self.file_name(name)).and_then(|tensor| tensor.dims.first()).copied()
     }
 
     /// The tensor that this file keeps under the canonical (GGUF) name, with the dimensions it must have.
     pub fn matrix(&self, name: &str, rows: u32, columns: u32) -> Name {
         let dims = vec![u64::from(rows), u64::from(columns)];
-        Name {
-            tensor: self.file_name(name),
-            dims,
-            rows: None,
-            role: Role::Matrix,
-        }
+        Name { tensor: self.file_name(name), dims, rows: None, role: Role::Matrix }
     }
 
     /// A vector of `length` values.
     pub fn vector(&self, name: &str, length: u32, plus: f32) -> Name {
         let dims = vec![u64::from(length)];
-        Name {
-            tensor: self.file_name(name),
-            dims,
-            rows: None,
-            role: Role::Vector { plus },
-        }
+        Name { tensor: self.file_name(name), dims, rows: None, role: Role::Vector { plus } }
     }
 
     /// Whether the file has the tensor with this canonical name.
@@ -289,27 +237,16 @@ impl<'a> Config<'a> {
 
     /// An error about a variant that no shape has.
     pub fn unsupported(&self, what: impl Into<String>) -> Error {
-        Error::Unsupported {
-            family: self.family.name,
-            what: what.into(),
-        }
+        Error::Unsupported { family: self.family.name, what: what.into() }
     }
 
     pub(crate) fn invalid(&self, key: &str, found: &str, expected: &str) -> Error {
         let found = found.chars().take(80).collect();
-        Error::Invalid {
-            family: self.family.name,
-            key: self.file_key(key),
-            found,
-            expected: expected.to_owned(),
-        }
+        Error::Invalid { family: self.family.name, key: self.file_key(key), found, expected: expected.to_owned() }
     }
 
     fn missing(&self, key: &str) -> Error {
-        Error::Missing {
-            family: self.family.name,
-            key: self.file_key(key),
-        }
+        Error::Missing { family: self.family.name, key: self.file_key(key) }
     }
 
     fn file_key(&self, key: &str) -> String {
@@ -320,12 +257,7 @@ impl<'a> Config<'a> {
     }
 
     fn hugging_face_keys(&self, key: &str) -> &'static [&'static str] {
-        let own = self
-            .family
-            .keys
-            .iter()
-            .chain(HUGGING_FACE_KEYS)
-            .find(|(canonical, _)| *canonical == key);
+        let own = self.family.keys.iter().chain(HUGGING_FACE_KEYS).find(|(canonical, _)| *canonical == key);
         own.map_or(&[], |(_, paths)| paths)
     }
 
@@ -340,10 +272,7 @@ impl<'a> Config<'a> {
             None => (None, stem),
         };
         let names = self.family.tensors.iter().chain(HUGGING_FACE_TENSORS);
-        let name = names
-            .clone()
-            .find(|(gguf, _)| *gguf == slot)
-            .map_or(slot, |(_, name)| name);
+        let name = names.clone().find(|(gguf, _)| *gguf == slot).map_or(slot, |(_, name)| name);
         match layer {
             Some(layer) => format!("{prefix}layers.{layer}.{name}.{suffix}"),
             None if slot == "output" => format!("{name}.{suffix}"),
@@ -376,10 +305,9 @@ impl Setting<'_> {
         match self {
             // Some converters write one number per layer: accepted where all are equal.
             Self::Gguf(Value::Unsigneds(values)) => values.first().copied().filter(|v| values.iter().all(|w| w == v)),
-            Self::Gguf(Value::Signeds(values)) => values
-                .first()
-                .filter(|v| values.iter().all(|w| w == *v))
-                .and_then(|&v| u64::try_from(v).ok()),
+            Self::Gguf(Value::Signeds(values)) => {
+                values.first().filter(|v| values.iter().all(|w| w == *v)).and_then(|&v| u64::try_from(v).ok())
+            }
             Self::Gguf(value) => value.as_u64(),
             Self::Json(value) => value.as_u64(),
         }

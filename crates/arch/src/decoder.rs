@@ -58,9 +58,7 @@ impl Numbers {
     pub fn read(config: &Config<'_>) -> Result<Self, Error> {
         let hidden = config.count("embedding_length", HIDDEN_MAX)?;
         let heads = config.count("attention.head_count", HEADS_MAX)?;
-        let kv_heads = config
-            .optional_count("attention.head_count_kv", HEADS_MAX)?
-            .unwrap_or(heads);
+        let kv_heads = config.optional_count("attention.head_count_kv", HEADS_MAX)?.unwrap_or(heads);
         if !heads.is_multiple_of(kv_heads) {
             let expected = format!("a divisor of {heads}, the number of query heads");
             return Err(config.invalid("attention.head_count_kv", &kv_heads.to_string(), &expected));
@@ -73,19 +71,14 @@ impl Numbers {
                 return Err(config.invalid("attention.head_count", &heads.to_string(), &expected));
             }
         };
-        if config
-            .optional_count("attention.value_length", HEAD_DIM_MAX)?
-            .is_some_and(|length| length != head_dim)
-        {
+        if config.optional_count("attention.value_length", HEAD_DIM_MAX)?.is_some_and(|length| length != head_dim) {
             return Err(config.unsupported("attention with values of another width than keys"));
         }
         let (norm, epsilon) = match config.optional_number("attention.layer_norm_rms_epsilon")? {
             Some(epsilon) => (NormKind::Rms, epsilon),
             None => (NormKind::Layer, config.number("attention.layer_norm_epsilon")?),
         };
-        let rows = config
-            .rows_of("token_embd.weight")
-            .and_then(|rows| u32::try_from(rows).ok());
+        let rows = config.rows_of("token_embd.weight").and_then(|rows| u32::try_from(rows).ok());
         let vocab = match rows.filter(|&rows| rows > 0 && rows <= VOCAB_MAX) {
             Some(rows) => rows,
             None => config.count("vocab_size", VOCAB_MAX)?,
@@ -113,27 +106,15 @@ pub fn decoder(
     ropes: Vec<Rope<Name>>,
     block: impl Fn(&Layer<'_>) -> Result<Block<Name>, Error>,
 ) -> Result<Shape<Name>, Error> {
-    let blocks = (0..numbers.layers)
-        .map(|index| block(&Layer { index, config, numbers }))
-        .collect::<Result<_, _>>()?;
+    let blocks = (0..numbers.layers).map(|index| block(&Layer { index, config, numbers })).collect::<Result<_, _>>()?;
     let table = config.matrix("token_embd.weight", numbers.vocab, numbers.hidden);
     // A GGUF without a head, or a configuration that says so, shares the embedding table.
-    let tied = if config.is_gguf() {
-        !config.has("output.weight")
-    } else {
-        config.flag("tie_word_embeddings")
-    };
+    let tied = if config.is_gguf() { !config.has("output.weight") } else { config.flag("tie_word_embeddings") };
     let output = Linear {
         rows: numbers.vocab,
         columns: numbers.hidden,
-        weight: if tied {
-            table.clone()
-        } else {
-            config.matrix("output.weight", numbers.vocab, numbers.hidden)
-        },
-        bias: config
-            .has("output.bias")
-            .then(|| config.vector("output.bias", numbers.vocab, 0.0)),
+        weight: if tied { table.clone() } else { config.matrix("output.weight", numbers.vocab, numbers.hidden) },
+        bias: config.has("output.bias").then(|| config.vector("output.bias", numbers.vocab, 0.0)),
     };
     Ok(Shape {
         family: config.family().name,
@@ -144,20 +125,14 @@ pub fn decoder(
         ropes,
         blocks,
         norm: norm(config, numbers, "output_norm", numbers.hidden),
-        head: Head {
-            output,
-            scale: 1.0,
-            soft_cap: None,
-        },
+        head: Head { output, scale: 1.0, soft_cap: None },
     })
 }
 
 /// The rotary embedding of the settings: base, width and scaling.
 pub fn rope(config: &Config<'_>, numbers: &Numbers, style: RopeStyle) -> Result<Rope<Name>, Error> {
     let dims = if config.is_gguf() {
-        config
-            .optional_count("rope.dimension_count", HEAD_DIM_MAX)?
-            .unwrap_or(numbers.head_dim)
+        config.optional_count("rope.dimension_count", HEAD_DIM_MAX)?.unwrap_or(numbers.head_dim)
     } else {
         (numbers.head_dim as f32 * config.optional_number("partial_rotary_factor")?.unwrap_or(1.0)) as u32
     };
@@ -173,25 +148,12 @@ pub fn rope(config: &Config<'_>, numbers: &Numbers, style: RopeStyle) -> Result<
             None => RopeScaling::None,
         }
     };
-    Ok(Rope {
-        style,
-        dims,
-        base: config.optional_number("rope.freq_base")?.unwrap_or(10_000.0),
-        scaling,
-    })
+    Ok(Rope { style, dims, base: config.optional_number("rope.freq_base")?.unwrap_or(10_000.0), scaling })
 }
 
 /// For families whose GGUF converter reorders the rows of q and k so that neighbouring values turn together.
 pub fn permuted_rope(config: &Config<'_>, numbers: &Numbers) -> Result<Rope<Name>, Error> {
-    rope(
-        config,
-        numbers,
-        if config.is_gguf() {
-            RopeStyle::Pairs
-        } else {
-            RopeStyle::Halves
-        },
-    )
+    rope(config, numbers, if config.is_gguf() { RopeStyle::Pairs } else { RopeStyle::Halves })
 }
 
 /// Scaling as one object of `config.json` describes it.
@@ -204,23 +166,12 @@ pub fn hugging_face_scaling(
     let number = |key: &str| {
         let value = parameters.get(key);
         let found = value.map_or_else(|| "missing".to_owned(), Json::to_string);
-        let number = value
-            .and_then(Json::as_f64)
-            .map(|number| number as f32)
-            .filter(|number| number.is_finite());
-        number
-            .filter(|&number| number > 0.0)
-            .ok_or_else(|| config.invalid(key, &found, "a number over zero"))
+        let number = value.and_then(Json::as_f64).map(|number| number as f32).filter(|number| number.is_finite());
+        number.filter(|&number| number > 0.0).ok_or_else(|| config.invalid(key, &found, "a number over zero"))
     };
-    match parameters
-        .get("rope_type")
-        .or_else(|| parameters.get("type"))
-        .and_then(Json::as_str)
-    {
+    match parameters.get("rope_type").or_else(|| parameters.get("type")).and_then(Json::as_str) {
         None | Some("default") => Ok(RopeScaling::None),
-        Some("linear") => Ok(RopeScaling::Linear {
-            factor: number("factor")?,
-        }),
+        Some("linear") => Ok(RopeScaling::Linear { factor: number("factor")? }),
         Some("llama3") => Ok(RopeScaling::Llama3 {
             factor: number("factor")?,
             low: number("low_freq_factor")?,
@@ -233,16 +184,11 @@ pub fn hugging_face_scaling(
                 let values = values.filter(|values| values.len() == dims as usize / 2);
                 let numbers = values.and_then(|values| values.iter().map(|v| Some(v.as_f64()? as f32)).collect());
                 let expected = format!("{} numbers", dims / 2);
-                Ok(Factors::Numbers(
-                    numbers.ok_or_else(|| config.invalid(key, "something else", &expected))?,
-                ))
+                Ok(Factors::Numbers(numbers.ok_or_else(|| config.invalid(key, "something else", &expected))?))
             };
             let original = config.json("original_max_position_embeddings").and_then(Json::as_f64);
             let original = original.map_or_else(|| number("original_max_position_embeddings"), |n| Ok(n as f32))?;
-            let stated = parameters
-                .get("attention_factor")
-                .and_then(Json::as_f64)
-                .map(|factor| factor as f32);
+            let stated = parameters.get("attention_factor").and_then(Json::as_f64).map(|factor| factor as f32);
             Ok(RopeScaling::LongShort {
                 original_context_tokens: original as u32,
                 long: factors("long_factor")?,
@@ -256,11 +202,7 @@ pub fn hugging_face_scaling(
 
 fn gguf_scaling(config: &Config<'_>, numbers: &Numbers, dims: u32) -> Result<RopeScaling<Name>, Error> {
     if config.has("rope_freqs.weight") {
-        return Ok(RopeScaling::Each(Factors::Tensor(config.vector(
-            "rope_freqs.weight",
-            dims / 2,
-            0.0,
-        ))));
+        return Ok(RopeScaling::Each(Factors::Tensor(config.vector("rope_freqs.weight", dims / 2, 0.0))));
     }
     if config.has("rope_factors_long.weight") {
         let original = config.count("rope.scaling.original_context_length", CONTEXT_MAX)?;
@@ -288,11 +230,7 @@ fn gguf_scaling(config: &Config<'_>, numbers: &Numbers, dims: u32) -> Result<Rop
 /// `sqrt(1 + ln(stretch) / ln(original))`: what keeps the scores' spread when the context is stretched (arXiv:2402.13753).
 fn long_rope_attention(context_tokens: u32, original_context_tokens: f32) -> f32 {
     let stretch = context_tokens as f32 / original_context_tokens;
-    if stretch <= 1.0 {
-        1.0
-    } else {
-        (1.0 + stretch.ln() / original_context_tokens.ln()).sqrt()
-    }
+    if stretch <= 1.0 { 1.0 } else { (1.0 + stretch.ln() / original_context_tokens.ln()).sqrt() }
 }
 
 impl Layer<'_> {
@@ -312,22 +250,15 @@ impl Layer<'_> {
         Linear {
             rows,
             columns,
-            weight: self
-                .config
-                .matrix(&format!("blk.{}.{slot}.weight", self.index), rows, columns),
+            weight: self.config.matrix(&format!("blk.{}.{slot}.weight", self.index), rows, columns),
             bias: self.config.has(&bias).then(|| self.config.vector(&bias, rows, 0.0)),
         }
     }
 
     /// A matrix whose bias must be there.
     pub fn biased(&self, slot: &str, rows: u32, columns: u32) -> Linear<Name> {
-        let bias = self
-            .config
-            .vector(&format!("blk.{}.{slot}.bias", self.index), rows, 0.0);
-        Linear {
-            bias: Some(bias),
-            ..self.linear(slot, rows, columns)
-        }
+        let bias = self.config.vector(&format!("blk.{}.{slot}.bias", self.index), rows, 0.0);
+        Linear { bias: Some(bias), ..self.linear(slot, rows, columns) }
     }
 
     /// Neighbouring rows of one stored matrix as several: one for each of `rows`, in order.
@@ -337,28 +268,14 @@ impl Layer<'_> {
         rows.map(|rows| {
             let range = u64::from(start)..u64::from(start + rows);
             start += rows;
-            let part = |name: &Name| Name {
-                rows: Some(range.clone()),
-                ..name.clone()
-            };
-            Linear {
-                rows,
-                columns,
-                weight: part(&whole.weight),
-                bias: whole.bias.as_ref().map(part),
-            }
+            let part = |name: &Name| Name { rows: Some(range.clone()), ..name.clone() };
+            Linear { rows, columns, weight: part(&whole.weight), bias: whole.bias.as_ref().map(part) }
         })
     }
 
     /// Grouped attention with three projections, rope 0, and scores scaled by `1 / sqrt(head_dim)`.
     pub fn attention(&self) -> Attention<Name> {
-        let Numbers {
-            hidden,
-            heads,
-            kv_heads,
-            head_dim,
-            ..
-        } = *self.numbers;
+        let Numbers { hidden, heads, kv_heads, head_dim, .. } = *self.numbers;
         Attention {
             heads,
             kv_heads,
@@ -389,12 +306,7 @@ impl Layer<'_> {
 
     /// The usual block: a norm before each of the two.
     pub fn pre_norm(&self, attention: Attention<Name>, dense: Dense<Name>) -> Block<Name> {
-        let branch = |norm| Branch {
-            norm: Some(norm),
-            op: (),
-            post_norm: None,
-            scale: 1.0,
-        };
+        let branch = |norm| Branch { norm: Some(norm), op: (), post_norm: None, scale: 1.0 };
         Block {
             mixer: branch(self.norm("attn_norm")).with(Mixer::Attention(attention)),
             ffn: branch(self.norm("ffn_norm")).with(Ffn::Dense(dense)),
@@ -405,12 +317,7 @@ impl Layer<'_> {
 
 impl<W> Branch<(), W> {
     fn with<T>(self, op: T) -> Branch<T, W> {
-        Branch {
-            norm: self.norm,
-            op,
-            post_norm: self.post_norm,
-            scale: self.scale,
-        }
+        Branch { norm: self.norm, op, post_norm: self.post_norm, scale: self.scale }
     }
 }
 

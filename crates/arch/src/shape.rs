@@ -267,26 +267,11 @@ impl<W> Shape<W> {
             hidden: self.hidden,
             vocab: self.vocab,
             context_tokens: self.context_tokens,
-            embed: Embed {
-                table: map(&self.embed.table)?,
-                scale: self.embed.scale,
-            },
-            ropes: self
-                .ropes
-                .iter()
-                .map(|rope| rope.try_map(map))
-                .collect::<Result<_, _>>()?,
-            blocks: self
-                .blocks
-                .iter()
-                .map(|block| block.try_map(map))
-                .collect::<Result<_, _>>()?,
+            embed: Embed { table: map(&self.embed.table)?, scale: self.embed.scale },
+            ropes: self.ropes.iter().map(|rope| rope.try_map(map)).collect::<Result<_, _>>()?,
+            blocks: self.blocks.iter().map(|block| block.try_map(map)).collect::<Result<_, _>>()?,
             norm: self.norm.try_map(map)?,
-            head: Head {
-                output: self.head.output.try_map(map)?,
-                scale: self.head.scale,
-                soft_cap: self.head.soft_cap,
-            },
+            head: Head { output: self.head.output.try_map(map)?, scale: self.head.scale, soft_cap: self.head.soft_cap },
         })
     }
 
@@ -300,10 +285,7 @@ impl<W> Shape<W> {
 
     /// Values cached for every token of a sequence, over all layers (keys and values).
     pub fn cached_values_per_token(&self) -> u64 {
-        self.blocks
-            .iter()
-            .map(|block| block.mixer.op.cached_values_per_token())
-            .sum()
+        self.blocks.iter().map(|block| block.mixer.op.cached_values_per_token()).sum()
     }
 }
 
@@ -408,36 +390,23 @@ impl<W> Rope<W> {
         let scaling = match &self.scaling {
             RopeScaling::None => RopeScaling::None,
             RopeScaling::Linear { factor } => RopeScaling::Linear { factor: *factor },
-            RopeScaling::Llama3 {
-                factor,
-                low,
-                high,
-                original_context_tokens,
-            } => RopeScaling::Llama3 {
+            RopeScaling::Llama3 { factor, low, high, original_context_tokens } => RopeScaling::Llama3 {
                 factor: *factor,
                 low: *low,
                 high: *high,
                 original_context_tokens: *original_context_tokens,
             },
             RopeScaling::Each(factors) => RopeScaling::Each(factors.try_map(map)?),
-            RopeScaling::LongShort {
-                original_context_tokens,
-                long,
-                short,
-                attention_factor,
-            } => RopeScaling::LongShort {
-                original_context_tokens: *original_context_tokens,
-                long: long.try_map(map)?,
-                short: short.try_map(map)?,
-                attention_factor: *attention_factor,
-            },
+            RopeScaling::LongShort { original_context_tokens, long, short, attention_factor } => {
+                RopeScaling::LongShort {
+                    original_context_tokens: *original_context_tokens,
+                    long: long.try_map(map)?,
+                    short: short.try_map(map)?,
+                    attention_factor: *attention_factor,
+                }
+            }
         };
-        Ok(Rope {
-            style: self.style,
-            dims: self.dims,
-            base: self.base,
-            scaling,
-        })
+        Ok(Rope { style: self.style, dims: self.dims, base: self.base, scaling })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The commands: one file each, listed here in alphabetic order.
 
+mod bench;
 mod completions;
 mod debug;
 mod inspect;
@@ -12,6 +13,7 @@ use clap::Subcommand;
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Bench(bench::Arguments),
     Completions(completions::Arguments),
     Debug(debug::Arguments),
     Inspect(inspect::Arguments),
@@ -24,6 +26,7 @@ impl Command {
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         match self {
+            Self::Bench(arguments) => bench::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Debug(arguments) => debug::run(&arguments),
             Self::Inspect(arguments) => inspect::run(&arguments),

@@ -89,10 +89,7 @@ fn one_line(message: &str) -> String {
     for part in message.lines().map(str::trim).filter(|part| !part.is_empty()) {
         if let Some(usage) = part.strip_prefix("Usage: ") {
             // The words before the first option or argument are the command.
-            let command: Vec<&str> = usage
-                .split(' ')
-                .take_while(|word| !word.starts_with(['[', '<', '-']))
-                .collect();
+            let command: Vec<&str> = usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
             help = Some(format!(" (see {} --help)", command.join(" ")));
             break;
         }
@@ -101,11 +98,7 @@ fn one_line(message: &str) -> String {
         }
         let part = part.trim_start_matches("error: ").trim_start_matches("tip: ");
         if !line.is_empty() {
-            line.push_str(if line.ends_with(':') || part.starts_with('[') {
-                " "
-            } else {
-                "; "
-            });
+            line.push_str(if line.ends_with(':') || part.starts_with('[') { " " } else { "; " });
         }
         line.push_str(part);
     }
@@ -114,9 +107,7 @@ fn one_line(message: &str) -> String {
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    causes
-        .map(io::Error::kind)
-        .any(|kind| kind == io::ErrorKind::BrokenPipe)
+    causes.map(io::Error::kind).any(|kind| kind == io::ErrorKind::BrokenPipe)
 }
 
 fn is_input(error: &anyhow::Error) -> bool {
@@ -145,23 +136,17 @@ mod tests {
             "the following required arguments were not provided: <FILE> (see kauri perplexity --help)"
         );
         let message = "error: invalid value 'x' for '<SHELL>'\n  [possible values: bash, zsh]\n\nFor more information, try '--help'.\n";
-        assert_eq!(
-            one_line(message),
-            "invalid value 'x' for '<SHELL>' [possible values: bash, zsh]"
-        );
+        assert_eq!(one_line(message), "invalid value 'x' for '<SHELL>' [possible values: bash, zsh]");
     }
 
     #[test]
     fn input_is_told_from_failure_through_context() {
         let input = anyhow::Error::new(BadInput("no".to_owned())).context("line 3");
         assert!(is_input(&input));
-        let outer: anyhow::Error = Err::<(), _>(io::Error::other("disk"))
-            .context(BadInput("x".to_owned()))
-            .unwrap_err();
+        let outer: anyhow::Error =
+            Err::<(), _>(io::Error::other("disk")).context(BadInput("x".to_owned())).unwrap_err();
         assert!(is_input(&outer));
         assert!(!is_input(&anyhow::anyhow!("disk on fire")));
-        assert!(is_closed_pipe(
-            &anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe)).context("writing")
-        ));
+        assert!(is_closed_pipe(&anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe)).context("writing")));
     }
 }

@@ -34,23 +34,15 @@ pub fn utf8(name: &str, bytes: Vec<u8>) -> Result<String, BadInput> {
     String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         let byte = error.as_bytes()[offset];
-        BadInput(format!(
-            "{name} is not UTF-8 text: byte {offset} is 0x{byte:02x}; convert it to UTF-8 first"
-        ))
+        BadInput(format!("{name} is not UTF-8 text: byte {offset} is 0x{byte:02x}; convert it to UTF-8 first"))
     })
 }
 
 fn text(name: &str, source: impl Read) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
-    source
-        .take(BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .with_context(|| format!("{name}: cannot be read"))?;
+    source.take(BYTES_MAX + 1).read_to_end(&mut bytes).with_context(|| format!("{name}: cannot be read"))?;
     if bytes.len() as u64 > BYTES_MAX {
-        bail!(BadInput(format!(
-            "{name} is over {} MiB; give less text",
-            BYTES_MAX >> 20
-        )));
+        bail!(BadInput(format!("{name} is over {} MiB; give less text", BYTES_MAX >> 20)));
     }
     Ok(utf8(name, bytes)?)
 }

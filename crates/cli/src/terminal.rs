@@ -49,14 +49,8 @@ impl Progress {
     /// Progress of work that begins now.
     pub fn start(message: &str) -> Self {
         let is_terminal = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let state = State {
-            message: message.to_owned(),
-            ..State::default()
-        };
-        let line = Arc::new(Line {
-            state: Mutex::new(state),
-            ..Line::default()
-        });
+        let state = State { message: message.to_owned(), ..State::default() };
+        let line = Arc::new(Line { state: Mutex::new(state), ..Line::default() });
         if is_terminal {
             let line = line.clone();
             thread::spawn(move || line.show_when_due());
@@ -100,9 +94,7 @@ impl Line {
     }
 
     fn show_when_due(&self) {
-        let waited = self
-            .is_over
-            .wait_timeout_while(self.lock(), QUIET, |state| !state.is_over);
+        let waited = self.is_over.wait_timeout_while(self.lock(), QUIET, |state| !state.is_over);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if !state.is_over {
             state.is_shown = true;
@@ -121,11 +113,7 @@ impl State {
 /// the terminal.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let drives = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
-    if text.contains(drives) {
-        Cow::Owned(text.replace(drives, "\u{fffd}"))
-    } else {
-        Cow::Borrowed(text)
-    }
+    if text.contains(drives) { Cow::Owned(text.replace(drives, "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
 /// A count of bytes for people.
@@ -146,11 +134,7 @@ fn scaled(count: u64, step: f64, units: &[&str]) -> String {
         value /= step;
         unit += 1;
     }
-    let number = if unit == 0 {
-        count.to_string()
-    } else {
-        format!("{value:.1}")
-    };
+    let number = if unit == 0 { count.to_string() } else { format!("{value:.1}") };
     format!("{number} {}", units[unit]).trim_end().to_owned()
 }
 

@@ -24,19 +24,10 @@ fn no_models(folder: &Path) -> Vec<(PathBuf, &'static str)> {
         (file("empty.gguf", b""), "the file is empty"),
         (file("header.gguf", &nano[..1000]), "header.gguf: "),
         (file("half.gguf", &nano[..nano.len() / 2]), "half.gguf: "),
-        (
-            file("magic.gguf", b"\x01\x02\x03\x04\x05\x06\x07\x08\x09"),
-            "not a model file",
-        ),
+        (file("magic.gguf", b"\x01\x02\x03\x04\x05\x06\x07\x08\x09"), "not a model file"),
         (file("notes.txt", b"These are my notes.\n"), "this is a text file"),
-        (
-            file("pickle.bin", b"\x80\x02}q\x00X\x05\x00\x00\x00stateq\x01K\x01s."),
-            "pickle",
-        ),
-        (
-            file("alien.gguf", &alien()),
-            "alien.gguf: unknown architecture \"nonesuch\"",
-        ),
+        (file("pickle.bin", b"\x80\x02}q\x00X\x05\x00\x00\x00stateq\x01K\x01s."), "pickle"),
+        (file("alien.gguf", &alien()), "alien.gguf: unknown architecture \"nonesuch\""),
     ]
 }
 
@@ -108,23 +99,14 @@ fn options_out_of_range_are_refused() {
 fn usage_that_makes_no_sense_is_refused() {
     for (arguments, part) in [
         (&["frobnicate"][..], "unrecognized subcommand 'frobnicate'"),
-        (
-            &["run", "--modle", "x"],
-            "'--modle' found; a similar argument exists: '--model' (see kauri run --help)",
-        ),
+        (&["run", "--modle", "x"], "'--modle' found; a similar argument exists: '--model' (see kauri run --help)"),
         (&["run", "Why", "is"], "quote the whole prompt"),
-        (
-            &["run", "--model", "kauri-nano", "kauri-nano", "Hi"],
-            "quote it, or leave --model out",
-        ),
+        (&["run", "--model", "kauri-nano", "kauri-nano", "Hi"], "quote it, or leave --model out"),
         (&["run", "--raw", "--system", "x", "y"], "cannot be used with"),
         (&["completions", "dos"], "possible values"),
         (&["debug", "logits"], "--tokens"),
         (&["debug", "logits", "--tokens", "1,x"], "'x' for '--tokens"),
-        (
-            &["debug", "logits", "--tokens", "1,8192"],
-            "token 8192 is not in the vocabulary of 8192",
-        ),
+        (&["debug", "logits", "--tokens", "1,8192"], "token 8192 is not in the vocabulary of 8192"),
         (&["debug", "logits", "--tokens", "1", "--chunk", "0"], "--chunk"),
         (&["perplexity"], "<FILE>"),
         (&["perplexity", "missing.txt"], "missing.txt: cannot be opened"),
@@ -136,29 +118,13 @@ fn usage_that_makes_no_sense_is_refused() {
 #[test]
 fn standard_input_that_makes_no_sense_is_refused() {
     for (arguments, stdin, part) in [
-        (
-            &["debug", "render"][..],
-            &b"{\"messages\": ["[..],
-            "standard input: not JSON at byte 14",
-        ),
+        (&["debug", "render"][..], &b"{\"messages\": ["[..], "standard input: not JSON at byte 14"),
         (&["debug", "render"], b"[]", "expected one JSON object"),
-        (
-            &["debug", "render", "--template", "missing.jinja"],
-            b"{}",
-            "missing.jinja: cannot be opened",
-        ),
+        (&["debug", "render", "--template", "missing.jinja"], b"{}", "missing.jinja: cannot be opened"),
         (&["tokenize", "--decode"], b"12 x", "\"x\" is not a token id"),
-        (
-            &["tokenize", "--decode"],
-            b"8192",
-            "token 8192 is not in the vocabulary of 8192",
-        ),
+        (&["tokenize", "--decode"], b"8192", "token 8192 is not in the vocabulary of 8192"),
         (&["tokenize", "--json"], b"Hi\n", "line 1: expected a JSON string"),
-        (
-            &["tokenize", "--json", "--decode"],
-            b"[-1]\n",
-            "line 1: expected a list of token ids",
-        ),
+        (&["tokenize", "--json", "--decode"], b"[-1]\n", "line 1: expected a list of token ids"),
         (&["tokenize", "--json", "--decode"], b"[9000]\n", "line 1: token 9000"),
     ] {
         kauri(arguments, stdin).refused(&arguments.join(" "), part);

@@ -12,11 +12,7 @@ const SMALL: [&str; 4] = ["--prompt-tokens", "8", "--gen-tokens", "4"];
 
 fn bench(arguments: &[&str]) -> Output {
     let kauri = env!("CARGO_BIN_EXE_kauri");
-    Command::new(kauri)
-        .arg("bench")
-        .args(arguments)
-        .output()
-        .expect("kauri starts")
+    Command::new(kauri).arg("bench").args(arguments).output().expect("kauri starts")
 }
 
 fn json(arguments: &[&str]) -> Json {
@@ -32,9 +28,7 @@ fn json(arguments: &[&str]) -> Json {
 /// The number at a path, which must be finite (JSON has no other) and over zero.
 fn positive(object: &Json, name: &str) -> f64 {
     let value = object[name].as_f64();
-    value
-        .filter(|&value| value > 0.0)
-        .unwrap_or_else(|| panic!("{name} is {} in {object}", object[name]))
+    value.filter(|&value| value > 0.0).unwrap_or_else(|| panic!("{name} is {} in {object}", object[name]))
 }
 
 /// One run with everything on, shared by the tests that look at parts of it.
@@ -49,22 +43,13 @@ fn measured() -> &'static Json {
 #[test]
 fn the_json_has_every_field_as_a_positive_number() {
     let object = measured();
-    let numbers = [
-        "prefill_tokens_per_s",
-        "decode_tokens_per_s",
-        "ttft_ms",
-        "load_ms",
-        "bandwidth_gb_per_s",
-        "peak_ops_per_s",
-    ];
+    let numbers =
+        ["prefill_tokens_per_s", "decode_tokens_per_s", "ttft_ms", "load_ms", "bandwidth_gb_per_s", "peak_ops_per_s"];
     for name in numbers {
         positive(object, name);
     }
     assert_eq!((&object["batch"], &object["depth"]), (&Json::from(2), &Json::from(12)));
-    assert_eq!(
-        (&object["model"], &object["threads"]),
-        (&Json::from("kauri-nano"), &Json::from(2))
-    );
+    assert_eq!((&object["model"], &object["threads"]), (&Json::from("kauri-nano"), &Json::from(2)));
     // Two repeats: the prompts of both sequences fit one pass; the answer takes a pass for every token.
     for (phase, passes) in [("prefill", 2), ("decode", 8)] {
         let times = &object["forward_ms"][phase];
@@ -80,18 +65,8 @@ fn every_operation_is_counted_in_both_phases() {
     for phase in ["prefill", "decode"] {
         let ops: Vec<&Json> = ops.iter().filter(|op| op["phase"] == phase).collect();
         for name in ["embed", "qkv", "attend", "attention output", "gate+up", "down", "head"] {
-            let op = ops
-                .iter()
-                .find(|op| op["name"] == name)
-                .unwrap_or_else(|| panic!("no {name} in {phase}"));
-            for figure in [
-                "calls",
-                "bytes",
-                "seconds",
-                "share_of_time",
-                "share_of_bandwidth",
-                "share_of_limit",
-            ] {
+            let op = ops.iter().find(|op| op["name"] == name).unwrap_or_else(|| panic!("no {name} in {phase}"));
+            for figure in ["calls", "bytes", "seconds", "share_of_time", "share_of_bandwidth", "share_of_limit"] {
                 positive(op, figure);
             }
             assert_eq!(op["operations"] == 0, name == "embed", "{op}");
@@ -133,10 +108,7 @@ fn the_rungs_are_in_order_and_the_plot_is_xml() {
 
 #[test]
 fn a_rung_that_would_change_nothing_is_left_out() {
-    let model = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/golden/families/qwen3/model-bf16.gguf"
-    );
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/families/qwen3/model-bf16.gguf");
     let object = json(&[&["ladder", "--model", model], &SMALL[..], &["--threads", "1", "--json"]].concat());
     let rungs = object["rungs"].as_array().expect("a list");
     let names: Vec<&Json> = rungs.iter().map(|rung| &rung["name"]).collect();
@@ -147,19 +119,10 @@ fn a_rung_that_would_change_nothing_is_left_out() {
 fn tables_and_plot_of_the_same_run() {
     let plot = plot_path("speed");
     let path = plot.to_str().expect("text");
-    let output = bench(
-        &[
-            &SMALL[..],
-            &["--repeat", "1", "--context", "32", "--frontiers", "--plot", path],
-        ]
-        .concat(),
-    );
+    let output = bench(&[&SMALL[..], &["--repeat", "1", "--context", "32", "--frontiers", "--plot", path]].concat());
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success() && text.starts_with("kauri-nano\n"), "{text}");
-    assert!(
-        text.contains("most to gain: ") && text.contains("behind tokens"),
-        "{text}"
-    );
+    assert!(text.contains("most to gain: ") && text.contains("behind tokens"), "{text}");
     assert!(!text.contains('\u{1b}'), "no colours when piped");
     let svg = fs::read_to_string(plot).expect("a plot");
     assert_well_formed(&svg);
@@ -184,10 +147,7 @@ fn bad_sizes_are_one_line_and_exit_code_2() {
         let output = bench(arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
-        assert!(
-            errors.contains(expected) && errors.lines().count() == 1,
-            "{arguments:?}: {errors}"
-        );
+        assert!(errors.contains(expected) && errors.lines().count() == 1, "{arguments:?}: {errors}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
 }
@@ -213,18 +173,12 @@ fn assert_well_formed(svg: &str) {
         assert_eq!(tag.matches('"').count() % 2, 0, "<{tag}>");
         assert!(!tag.contains('<'), "<{tag}>");
         let name = tag.split([' ', '/']).next().unwrap_or_default();
-        assert!(
-            !name.is_empty() && !open.is_empty() || name == "svg",
-            "<{tag}> outside of the picture"
-        );
+        assert!(!name.is_empty() && !open.is_empty() || name == "svg", "<{tag}> outside of the picture");
         if !tag.ends_with('/') {
             open.push(name);
         }
     }
-    assert!(
-        open.is_empty() && rest.trim().is_empty(),
-        "left open: {open:?}, left over: {rest:?}"
-    );
+    assert!(open.is_empty() && rest.trim().is_empty(), "left open: {open:?}, left over: {rest:?}");
 }
 
 fn assert_is_text(text: &str) {

@@ -14,10 +14,9 @@ const PATIENCE: Duration = Duration::from_mins(2);
 fn a_conversation_is_held_saved_and_left() {
     let folder = tempfile::tempdir().expect("a folder");
     let saved = folder.path().join("talk.json");
-    let Some(mut terminal) = Terminal::open(
-        folder.path(),
-        "--temperature 0 --max-tokens 8 --context 128 --system 'Be brief.'",
-    ) else {
+    let Some(mut terminal) =
+        Terminal::open(folder.path(), "--temperature 0 --max-tokens 8 --context 128 --system 'Be brief.'")
+    else {
         return;
     };
     terminal.wait_for(">>> ");
@@ -34,16 +33,7 @@ fn a_conversation_is_held_saved_and_left() {
     // The second turn found the first one in the cache.
     terminal.type_line("/stats");
     terminal.wait_for("cached");
-    assert!(
-        !terminal
-            .seen
-            .rsplit("prompt ")
-            .next()
-            .expect("a line")
-            .contains(" 0 cached"),
-        "{}",
-        terminal.seen
-    );
+    assert!(!terminal.seen.rsplit("prompt ").next().expect("a line").contains(" 0 cached"), "{}", terminal.seen);
     terminal.type_line(&"word ".repeat(200));
     terminal.wait_for("the message is not kept");
     terminal.type_line(&format!("/save {}", saved.display()));
@@ -54,12 +44,8 @@ fn a_conversation_is_held_saved_and_left() {
     assert_eq!(terminal.end(), Some(0));
 
     let talk: serde_json::Value = serde_json::from_slice(&std::fs::read(saved).expect("the file")).expect("JSON");
-    let roles: Vec<&str> = talk["messages"]
-        .as_array()
-        .expect("messages")
-        .iter()
-        .map(|m| m["role"].as_str().expect("a role"))
-        .collect();
+    let roles: Vec<&str> =
+        talk["messages"].as_array().expect("messages").iter().map(|m| m["role"].as_str().expect("a role")).collect();
     assert_eq!(roles, ["system", "user", "assistant", "user", "assistant"]);
     assert_eq!(talk["messages"][1]["content"], "What is \nkauri?");
     assert!(folder.path().join("kauri/history").exists());
@@ -122,13 +108,7 @@ impl Terminal {
                 }
             }
         });
-        Some(Self {
-            child,
-            stdin,
-            output,
-            seen: String::new(),
-            at: 0,
-        })
+        Some(Self { child, stdin, output, seen: String::new(), at: 0 })
     }
 
     fn type_line(&mut self, line: &str) {
@@ -137,10 +117,7 @@ impl Terminal {
     }
 
     fn type_text(&mut self, text: &str) {
-        self.stdin
-            .write_all(text.as_bytes())
-            .and_then(|()| self.stdin.flush())
-            .expect("a terminal");
+        self.stdin.write_all(text.as_bytes()).and_then(|()| self.stdin.flush()).expect("a terminal");
     }
 
     /// Waits until `part` is seen behind what was waited for before.

@@ -26,21 +26,13 @@ fn text_becomes_ids_and_ids_text() {
 
 #[test]
 fn lines_of_json_become_lines_of_json() {
-    let texts = [
-        "",
-        "two\nlines",
-        "kauri \u{1f333} \u{4f60}\u{597d}",
-        " spaces  and\ttabs ",
-    ];
+    let texts = ["", "two\nlines", "kauri \u{1f333} \u{4f60}\u{597d}", " spaces  and\ttabs "];
     let lines: Vec<String> = texts.iter().map(|text| json!(text).to_string()).collect();
     let lines = lines.join("\n");
     let ids = output_of(&["tokenize", "--json"], lines.as_bytes());
     assert_eq!(ids.lines().count(), texts.len());
     let back = output_of(&["tokenize", "--json", "--decode"], ids.as_bytes());
-    let back: Vec<String> = back
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("a string"))
-        .collect();
+    let back: Vec<String> = back.lines().map(|line| serde_json::from_str(line).expect("a string")).collect();
     assert_eq!(back, texts);
 }
 
@@ -49,17 +41,12 @@ fn a_vocabulary_alone_is_enough() {
     let golden = repository().join("tests/golden/tokenizers");
     let packed = fs::read(golden.join("llama-spm.gguf.gz")).expect("a golden");
     let mut bytes = Vec::new();
-    GzDecoder::new(&packed[..])
-        .read_to_end(&mut bytes)
-        .expect("packed well");
+    GzDecoder::new(&packed[..]).read_to_end(&mut bytes).expect("packed well");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("llama-spm.gguf");
     fs::write(&file, bytes).expect("a file");
 
-    let (texts, cases) = (
-        read_json(&golden.join("texts.json")),
-        read_json(&golden.join("llama-spm.json")),
-    );
+    let (texts, cases) = (read_json(&golden.join("texts.json")), read_json(&golden.join("llama-spm.json")));
     let cases = cases["cases"].as_array().expect("cases");
     let text_of = |case: &Json| texts[case["text_index"].as_u64().expect("an index") as usize]["text"].to_string();
     let lines: Vec<String> = cases.iter().map(text_of).collect();
@@ -67,12 +54,7 @@ fn a_vocabulary_alone_is_enough() {
     let found = output_of(&arguments, lines.join("\n").as_bytes());
     assert_eq!(found.lines().count(), cases.len());
     for (found, case) in found.lines().zip(cases) {
-        assert_eq!(
-            serde_json::from_str::<Json>(found).expect("JSON"),
-            case["ids"],
-            "{}",
-            text_of(case)
-        );
+        assert_eq!(serde_json::from_str::<Json>(found).expect("JSON"), case["ids"], "{}", text_of(case));
     }
 }
 
@@ -85,10 +67,7 @@ fn special_tokens_come_only_where_they_are_asked_for() {
     assert!(plain.split(' ').count() > 2 && !plain.contains("8181"), "{plain}");
     assert_eq!(output_of(&["tokenize", "--decode"], plain.as_bytes()).as_bytes(), text);
     assert_eq!(output_of(&["tokenize", "--decode"], special.as_bytes()), "user");
-    assert_eq!(
-        output_of(&["tokenize", "--decode", "--special"], special.as_bytes()).as_bytes(),
-        text
-    );
+    assert_eq!(output_of(&["tokenize", "--decode", "--special"], special.as_bytes()).as_bytes(), text);
 }
 
 #[test]
@@ -113,25 +92,14 @@ fn inspection_has_the_fixed_fields() {
     let tensors = found["tensors"].as_array().expect("a list");
     // Embedding, last norm, and eleven tensors a block.
     assert_eq!(tensors.len(), 2 + 8 * 11);
-    let bytes: u64 = tensors
-        .iter()
-        .map(|tensor| tensor["bytes"].as_u64().expect("a count"))
-        .sum();
+    let bytes: u64 = tensors.iter().map(|tensor| tensor["bytes"].as_u64().expect("a count")).sum();
     assert_eq!(found["bytes"], bytes);
 }
 
 #[test]
 fn inspection_reads_well() {
     let text = output(&["inspect"]);
-    for part in [
-        "qwen3",
-        "8 layers",
-        "25.2 M",
-        "2048 tokens",
-        "8 query heads",
-        "Q4_K",
-        "bpe, 8192 tokens",
-    ] {
+    for part in ["qwen3", "8 layers", "25.2 M", "2048 tokens", "8 query heads", "Q4_K", "bpe, 8192 tokens"] {
         let part = part.replace("8 query heads", "8 heads");
         assert!(text.contains(&part), "{part} is not in {text}");
     }
@@ -145,11 +113,7 @@ fn logits_are_those_of_the_reference() {
     let own = repository().join("tests/golden/families/qwen3");
     let prompt = read_json(&own.join("reference.json"))["prompts"][1].clone();
     let expected = fs::read(own.join(prompt["logits_file"].as_str().expect("a file"))).expect("the reference");
-    near(
-        &logits(&own.join("model-bf16.gguf"), &prompt["tokens"], &[]),
-        &floats(&expected),
-        2e-3,
-    );
+    near(&logits(&own.join("model-bf16.gguf"), &prompt["tokens"], &[]), &floats(&expected), 2e-3);
 }
 
 #[test]
@@ -189,18 +153,12 @@ fn templates_render_byte_for_byte() {
     );
     let folder = tempfile::tempdir().expect("a folder");
     let template = folder.path().join("chat.jinja");
-    fs::write(
-        &template,
-        "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{% endfor %}{{ strftime_now('%Y') }}",
-    )
-    .expect("a file");
+    fs::write(&template, "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{% endfor %}{{ strftime_now('%Y') }}")
+        .expect("a file");
     let stdin =
         br#"{"messages": [{"role": "user", "content": "<s>"}], "bos_token": "<s>", "now": "2026-03-14T09:26:53"}"#;
     let template = template.to_str().expect("UTF-8");
-    assert_eq!(
-        output_of(&["debug", "render", "--template", template], stdin),
-        "<s>[<s>]2026"
-    );
+    assert_eq!(output_of(&["debug", "render", "--template", template], stdin), "<s>[<s>]2026");
 }
 
 #[test]
@@ -210,17 +168,7 @@ fn perplexity_is_what_the_logits_say() {
     let file = folder.path().join("text.txt");
     fs::write(&file, &text[..900]).expect("a file");
     let file = file.to_str().expect("UTF-8");
-    let found = output(&[
-        "perplexity",
-        file,
-        "--context",
-        "64",
-        "--chunks",
-        "2",
-        "--json",
-        "--cache-type",
-        "f32",
-    ]);
+    let found = output(&["perplexity", file, "--context", "64", "--chunks", "2", "--json", "--cache-type", "f32"]);
     let found: Json = serde_json::from_str(&found).expect("JSON");
 
     let ids: Vec<usize> = output_of(&["tokenize"], &text.as_bytes()[..900])
@@ -238,10 +186,7 @@ fn perplexity_is_what_the_logits_say() {
     }
     let expected = (sum / 62.0).exp();
     let perplexity = found["perplexity"].as_f64().expect("a number");
-    assert!(
-        (perplexity / expected - 1.0).abs() < 1e-5,
-        "{perplexity}, not {expected}"
-    );
+    assert!((perplexity / expected - 1.0).abs() < 1e-5, "{perplexity}, not {expected}");
     assert_eq!(found["tokens"], 62);
     assert!(found["standard_error"].as_f64().expect("a number") > 0.0);
 }
@@ -253,13 +198,7 @@ fn divergence_from_itself_is_none_and_from_another_some() {
     let text = repository().join("models/README.md");
     let [base, text] = [&base, &text].map(|path| path.to_str().expect("UTF-8"));
     let short = ["perplexity", text, "--context", "64", "--json"];
-    output(
-        &[
-            &short[..],
-            &["--chunks", "2", "--save-logits", base, "--cache-type", "f32"],
-        ]
-        .concat(),
-    );
+    output(&[&short[..], &["--chunks", "2", "--save-logits", base, "--cache-type", "f32"]].concat());
     let compare = |more: &[&str]| -> Json {
         let text = output(&[&["perplexity", text, "--json", "--kl-base", base], more].concat());
         serde_json::from_str(&text).expect("JSON")
@@ -277,17 +216,9 @@ fn divergence_from_itself_is_none_and_from_another_some() {
 
 #[test]
 fn every_command_teaches_by_examples() {
-    for command in [
-        "",
-        "completions",
-        "debug",
-        "debug logits",
-        "debug render",
-        "inspect",
-        "perplexity",
-        "run",
-        "tokenize",
-    ] {
+    for command in
+        ["", "completions", "debug", "debug logits", "debug render", "inspect", "perplexity", "run", "tokenize"]
+    {
         let words: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
         let help = output(&words);
         assert!(help.contains("Examples:\n  "), "{command}: {help}");
@@ -299,10 +230,7 @@ fn every_command_teaches_by_examples() {
 fn completions_exist_for_every_shell() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = output(&["completions", shell]);
-        assert!(
-            script.contains("perplexity") && script.contains("max-tokens"),
-            "{shell}"
-        );
+        assert!(script.contains("perplexity") && script.contains("max-tokens"), "{shell}");
     }
 }
 
@@ -310,16 +238,7 @@ fn completions_exist_for_every_shell() {
 fn logits(model: &Path, tokens: &Json, more: &[&str]) -> Vec<f32> {
     let ids: Vec<String> = tokens.as_array().expect("a list").iter().map(Json::to_string).collect();
     let (model, ids) = (model.to_str().expect("UTF-8"), ids.join(","));
-    let arguments = [
-        "debug",
-        "logits",
-        "--cache-type",
-        "f32",
-        "--model",
-        model,
-        "--tokens",
-        &ids,
-    ];
+    let arguments = ["debug", "logits", "--cache-type", "f32", "--model", model, "--tokens", &ids];
     let ran = kauri(&[&arguments[..], more].concat(), b"");
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     floats(&ran.stdout)
@@ -329,9 +248,6 @@ fn near(found: &[f32], expected: &[f32], most: f32) {
     assert_eq!(found.len(), expected.len());
     for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
         // The negation also catches what is no number.
-        assert!(
-            (found - expected).abs() <= most,
-            "logit {index}: {found}, not {expected}"
-        );
+        assert!((found - expected).abs() <= most, "logit {index}: {found}, not {expected}");
     }
 }

@@ -22,42 +22,22 @@ fn a_prompt_is_answered() {
 
 #[test]
 fn plain_text_is_continued() {
-    let text = output(&[
-        "run",
-        "--raw",
-        "Once upon a time",
-        "--temperature",
-        "0",
-        "--max-tokens",
-        "10",
-    ]);
+    let text = output(&["run", "--raw", "Once upon a time", "--temperature", "0", "--max-tokens", "10"]);
     assert_eq!(text, ", there was a little girl named Lily. She\n");
 }
 
 #[test]
 fn standard_input_is_the_prompt() {
     let expected = "Kauri is a local inference engine for language\n";
-    assert_eq!(
-        output_of(&[&["run"], &BRIEF[..]].concat(), b"What is kauri?\n"),
-        expected
-    );
-    assert_eq!(
-        output_of(&[&["run", "-"], &BRIEF[..]].concat(), b"What is kauri?\r\n"),
-        expected
-    );
-    assert_eq!(
-        output_of(&[&["run", "kauri-nano"], &BRIEF[..]].concat(), b"What is kauri?"),
-        expected
-    );
+    assert_eq!(output_of(&[&["run"], &BRIEF[..]].concat(), b"What is kauri?\n"), expected);
+    assert_eq!(output_of(&[&["run", "-"], &BRIEF[..]].concat(), b"What is kauri?\r\n"), expected);
+    assert_eq!(output_of(&[&["run", "kauri-nano"], &BRIEF[..]].concat(), b"What is kauri?"), expected);
 }
 
 #[test]
 fn events_are_one_object_a_line() {
     let text = output(&[&["run", "What is kauri?", "--json", "--seed", "7"], &BRIEF[..]].concat());
-    let events: Vec<Json> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let events: Vec<Json> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let (done, texts) = events.split_last().expect("events");
     let answer: String = texts
         .iter()
@@ -83,39 +63,15 @@ fn events_are_one_object_a_line() {
 fn the_model_ends_its_answer_and_a_stop_string_ends_it_sooner() {
     let whole = output(&["run", "What is kauri?", "--temperature", "0"]);
     assert!(whole.contains("engine") && whole.ends_with(".\n"), "{whole}");
-    let cut = output(&[
-        "run",
-        "What is kauri?",
-        "--temperature",
-        "0",
-        "--stop",
-        "cal inf",
-        "--stop",
-        "never seen",
-    ]);
+    let cut = output(&["run", "What is kauri?", "--temperature", "0", "--stop", "cal inf", "--stop", "never seen"]);
     assert_eq!(cut, "Kauri is a lo\n");
 }
 
 #[test]
 fn the_seed_settles_the_answer() {
-    let told = |seed: &str| {
-        output(&[
-            "run",
-            "--raw",
-            "The",
-            "--temperature",
-            "2",
-            "--max-tokens",
-            "8",
-            "--seed",
-            seed,
-        ])
-    };
+    let told = |seed: &str| output(&["run", "--raw", "The", "--temperature", "2", "--max-tokens", "8", "--seed", seed]);
     assert_eq!(told("1"), told("1"));
-    assert!(
-        (2..6).any(|seed| told(&seed.to_string()) != told("1")),
-        "the seed does nothing"
-    );
+    assert!((2..6).any(|seed| told(&seed.to_string()) != told("1")), "the seed does nothing");
 }
 
 #[test]
@@ -127,14 +83,7 @@ fn threads_and_cuts_do_not_change_the_answer() {
 #[test]
 fn stats_go_to_standard_error() {
     let ran = kauri(&[&["run", "What is kauri?", "--stats"], &BRIEF[..]].concat(), b"");
-    for part in [
-        "first token after",
-        "prefill",
-        "decode",
-        "tok/s",
-        "8 tokens",
-        "ended by --max-tokens",
-    ] {
+    for part in ["first token after", "prefill", "decode", "tok/s", "8 tokens", "ended by --max-tokens"] {
         assert!(ran.stderr.contains(part), "{part} is not in {}", ran.stderr);
     }
     assert!(!ran.stderr.contains('\x1b'), "colours in a pipe");
@@ -151,12 +100,7 @@ fn a_closed_pipe_ends_the_command_quietly() {
         .spawn()
         .expect("the binary runs");
     let mut first = [0; 3];
-    child
-        .stdout
-        .take()
-        .expect("a pipe")
-        .read_exact(&mut first)
-        .expect("an answer");
+    child.stdout.take().expect("a pipe").read_exact(&mut first).expect("an answer");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -175,10 +119,7 @@ fn ctrl_c_ends_the_answer_with_what_is_written() {
     let mut stdout = child.stdout.take().expect("a pipe");
     let mut first = [0; 1];
     stdout.read_exact(&mut first).expect("an answer");
-    let sent = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .expect("kill runs");
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     assert!(sent.success());
     let mut rest = Vec::new();
     stdout.read_to_end(&mut rest).expect("the rest");

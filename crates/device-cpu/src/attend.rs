@@ -29,9 +29,7 @@ pub fn attend(
         for sequence in &batch.sequences {
             let pages = &batch.pages[sequence.pages.clone()];
             for (token, position) in sequence.tokens.clone().zip(sequence.positions()) {
-                let first = attention
-                    .window_tokens
-                    .map_or(0, |window| (position + 1).saturating_sub(window));
+                let first = attention.window_tokens.map_or(0, |window| (position + 1).saturating_sub(window));
                 for head in 0..heads {
                     let item = token * heads + head;
                     // Later tokens see more: dealing items out in turn keeps the shares even.
@@ -55,9 +53,7 @@ pub fn attend(
                     sum.fill(0.0);
                     for (weight, place) in scores.iter().zip(seen) {
                         cache.values.read(cache.at(pages, place, kv_head), vector);
-                        sum.iter_mut()
-                            .zip(vector.iter())
-                            .for_each(|(sum, value)| *sum += weight * value);
+                        sum.iter_mut().zip(vector.iter()).for_each(|(sum, value)| *sum += weight * value);
                     }
                 }
             }

@@ -18,11 +18,7 @@ const TURNS: u64 = 1 << 22;
 /// Measures both on all threads of `pool`; takes about a second.
 pub fn measure(pool: &mut Pool) -> Ceilings {
     let (arithmetic, run) = arithmetic();
-    Ceilings {
-        bandwidth_bytes_per_s: bandwidth(pool),
-        operations_per_s: operations(pool, run),
-        arithmetic,
-    }
+    Ceilings { bandwidth_bytes_per_s: bandwidth(pool), operations_per_s: operations(pool, run), arithmetic }
 }
 
 fn bandwidth(pool: &mut Pool) -> f64 {

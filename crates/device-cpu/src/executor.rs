@@ -24,15 +24,7 @@ impl CpuExecutor {
     pub fn new(shape: Shape<Weight>, plan: Plan, threads: usize) -> Self {
         let cpu = Cpu::new(&shape, &plan, threads);
         let tokens = Vec::with_capacity(plan.batch_outputs as usize);
-        Self {
-            shape,
-            plan,
-            cpu,
-            rows: 0,
-            tokens,
-            measuring: false,
-            costs: Vec::new(),
-        }
+        Self { shape, plan, cpu, rows: 0, tokens, measuring: false, costs: Vec::new() }
     }
 }
 
@@ -43,10 +35,7 @@ impl Executor for CpuExecutor {
 
     fn name(&self) -> String {
         let threads = self.cpu.threads();
-        format!(
-            "CPU, scalar, {threads} {}",
-            if threads == 1 { "thread" } else { "threads" }
-        )
+        format!("CPU, scalar, {threads} {}", if threads == 1 { "thread" } else { "threads" })
     }
 
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
@@ -74,20 +63,12 @@ impl Executor for CpuExecutor {
         let vocab = self.shape.vocab as usize;
         let logits = &self.cpu.buffer(Buffer::Logits)[..self.rows * vocab];
         self.tokens.clear();
-        self.tokens.extend(
-            choices
-                .iter()
-                .zip(logits.chunks_exact(vocab))
-                .map(|(choice, row)| match choice {
-                    Choice::Nothing | Choice::Logits => None,
-                    Choice::Greedy { mask } => greedy(row, *mask),
-                }),
-        );
+        self.tokens.extend(choices.iter().zip(logits.chunks_exact(vocab)).map(|(choice, row)| match choice {
+            Choice::Nothing | Choice::Logits => None,
+            Choice::Greedy { mask } => greedy(row, *mask),
+        }));
         let wanted = choices.iter().any(|choice| matches!(choice, Choice::Logits));
-        Ok(Sampled {
-            tokens: &self.tokens,
-            logits: if wanted { logits } else { &[] },
-        })
+        Ok(Sampled { tokens: &self.tokens, logits: if wanted { logits } else { &[] } })
     }
 
     fn measure(&mut self, on: bool) {

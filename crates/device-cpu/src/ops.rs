@@ -39,16 +39,9 @@ impl Cpu {
         });
         Self {
             batch: Batch::default(),
-            buffers: Buffer::ALL
-                .iter()
-                .map(|buffer| vec![0.0; buffer.values(shape, plan)])
-                .collect(),
+            buffers: Buffer::ALL.iter().map(|buffer| vec![0.0; buffer.values(shape, plan)]).collect(),
             caches,
-            ropes: shape
-                .ropes
-                .iter()
-                .map(|rope| (Frequencies::new(rope), Angles::default()))
-                .collect(),
+            ropes: shape.ropes.iter().map(|rope| (Frequencies::new(rope), Angles::default())).collect(),
             scratch: vec![0.0; scratch * pool.threads()],
             pool,
             hidden: shape.hidden as usize,
@@ -92,10 +85,7 @@ impl Cpu {
 
     /// One buffer to read and another to write.
     fn pair(&mut self, from: Buffer, to: Buffer) -> (&[f32], &mut [f32]) {
-        let [from, to] = self
-            .buffers
-            .get_disjoint_mut([from as usize, to as usize])
-            .expect("two different buffers");
+        let [from, to] = self.buffers.get_disjoint_mut([from as usize, to as usize]).expect("two different buffers");
         (from, to)
     }
 }
@@ -128,28 +118,15 @@ impl Ops for Cpu {
     fn linear(&mut self, linear: &Linear<Weight>, from: Buffer, to: Buffer) {
         let tokens = self.rows(from);
         let bias = linear.bias.as_ref().map(Weight::vector);
-        let [x, out] = self
-            .buffers
-            .get_disjoint_mut([from as usize, to as usize])
-            .expect("two different buffers");
-        matmul::linear(
-            &mut self.pool,
-            linear.weight.matrix(),
-            bias,
-            x,
-            tokens,
-            &mut self.scratch,
-            out,
-        );
+        let [x, out] = self.buffers.get_disjoint_mut([from as usize, to as usize]).expect("two different buffers");
+        matmul::linear(&mut self.pool, linear.weight.matrix(), bias, x, tokens, &mut self.scratch, out);
     }
 
     fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {
         let (frequencies, angles) = &self.ropes[rope];
         let tokens = self.buffers[buffer as usize].chunks_exact_mut(heads * head_dim);
         for (token, turns) in tokens.zip(angles.turns.chunks_exact(frequencies.pairs())) {
-            token
-                .chunks_exact_mut(head_dim)
-                .for_each(|head| frequencies.apply(turns, head));
+            token.chunks_exact_mut(head_dim).for_each(|head| frequencies.apply(turns, head));
         }
     }
 
@@ -176,36 +153,21 @@ impl Ops for Cpu {
             .get_disjoint_mut([Buffer::Query as usize, Buffer::Mixed as usize])
             .expect("two different buffers");
         let cache = &self.caches[block];
-        attend::attend(
-            &mut self.pool,
-            attention,
-            &self.batch,
-            cache,
-            query,
-            &mut self.scratch,
-            mixed,
-        );
+        attend::attend(&mut self.pool, attention, &self.batch, cache, query, &mut self.scratch, mixed);
     }
 
     fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
         let values = self.batch.tokens.len() * width;
         let (up, gate) = self.pair(Buffer::Up, Buffer::Gate);
         for (gate, &up) in gate[..values].iter_mut().zip(up) {
-            *gate = if gated {
-                formula::activate(activation, *gate) * up
-            } else {
-                formula::activate(activation, up)
-            };
+            *gate = if gated { formula::activate(activation, *gate) * up } else { formula::activate(activation, up) };
         }
     }
 
     fn add(&mut self, from: Buffer, scale: f32) {
         let values = self.rows(from) * self.hidden;
         let (from, stream) = self.pair(from, Buffer::Stream);
-        stream[..values]
-            .iter_mut()
-            .zip(from)
-            .for_each(|(stream, value)| *stream += scale * value);
+        stream[..values].iter_mut().zip(from).for_each(|(stream, value)| *stream += scale * value);
     }
 
     fn gather(&mut self) {

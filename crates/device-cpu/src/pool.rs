@@ -63,14 +63,8 @@ impl Pool {
         let workers = (1..threads).map(|index| {
             let shared = Arc::clone(&shared);
             let name = format!("kauri-cpu-{index}");
-            let handle = thread::Builder::new()
-                .name(name)
-                .spawn(move || shared.work(index))
-                .expect("a thread starts");
-            Worker {
-                thread: handle.thread().clone(),
-                handle: Some(handle),
-            }
+            let handle = thread::Builder::new().name(name).spawn(move || shared.work(index)).expect("a thread starts");
+            Worker { thread: handle.thread().clone(), handle: Some(handle) }
         });
         let workers = workers.collect();
         Self { shared, workers }
@@ -113,10 +107,7 @@ impl Pool {
             shared.panicked.store(false, Ordering::Relaxed);
             std::panic::resume_unwind(panic);
         }
-        assert!(
-            !shared.panicked.swap(false, Ordering::Relaxed),
-            "a worker of the pool panicked"
-        );
+        assert!(!shared.panicked.swap(false, Ordering::Relaxed), "a worker of the pool panicked");
     }
 }
 
@@ -199,11 +190,7 @@ unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
 impl<'a, T> Disjoint<'a, T> {
     /// Takes the slice for as long as workers write to it.
     pub fn new(slice: &'a mut [T]) -> Self {
-        Self {
-            start: slice.as_mut_ptr(),
-            length: slice.len(),
-            borrow: PhantomData,
-        }
+        Self { start: slice.as_mut_ptr(), length: slice.len(), borrow: PhantomData }
     }
 
     /// The values of `range`.
@@ -215,11 +202,7 @@ impl<'a, T> Disjoint<'a, T> {
     /// If `range` lies outside.
     #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
     pub unsafe fn slice(&self, range: Range<usize>) -> &mut [T] {
-        assert!(
-            range.start <= range.end && range.end <= self.length,
-            "{range:?} outside {}",
-            self.length
-        );
+        assert!(range.start <= range.end && range.end <= self.length, "{range:?} outside {}", self.length);
         // SAFETY: inside the borrowed slice by the check above, and not aliased by the caller's contract.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }
     }
@@ -239,10 +222,7 @@ mod tests {
                     counts[worker].fetch_add(1, Ordering::Relaxed);
                 });
             }
-            assert!(
-                counts.iter().all(|count| count.load(Ordering::Relaxed) == 300),
-                "{threads} threads: {counts:?}"
-            );
+            assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 300), "{threads} threads: {counts:?}");
         }
     }
 

@@ -15,10 +15,7 @@ impl<const N: usize> Subject for OnThreads<N> {
     type Ops = Cpu;
 
     fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
-        Self {
-            cpu: Cpu::new(shape, &plan, N),
-            shape: shape.clone(),
-        }
+        Self { cpu: Cpu::new(shape, &plan, N), shape: shape.clone() }
     }
 
     fn begin(&mut self, batch: &Batch) {
@@ -39,10 +36,7 @@ impl<const N: usize> Subject for OnThreads<N> {
 }
 
 /// The scalar kernels are the formulas in the formulas' order: no difference at all, on any number of threads.
-const EXACT: Tolerance = Tolerance {
-    absolute: 0.0,
-    relative: 0.0,
-};
+const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0 };
 
 fn quants() -> Vec<Quant> {
     Quant::ALL.into_iter().filter(|quant| quant.can_quantise()).collect()

@@ -101,19 +101,9 @@ impl Batch {
             self.outputs.len(),
             plan.batch_outputs
         );
-        assert!(
-            self.tokens.iter().all(|&token| token < vocab),
-            "a token past the vocabulary of {vocab}"
-        );
-        assert!(
-            self.outputs.iter().all(|&index| (index as usize) < self.tokens.len()),
-            "an output past the tokens"
-        );
-        assert!(
-            self.pages.iter().all(|&page| page < plan.pages),
-            "a page past the {} of the cache",
-            plan.pages
-        );
+        assert!(self.tokens.iter().all(|&token| token < vocab), "a token past the vocabulary of {vocab}");
+        assert!(self.outputs.iter().all(|&index| (index as usize) < self.tokens.len()), "an output past the tokens");
+        assert!(self.pages.iter().all(|&page| page < plan.pages), "a page past the {} of the cache", plan.pages);
         for sequence in &self.sequences {
             let length = sequence.cached_tokens as usize + sequence.tokens.len();
             let room = sequence.pages.len() * plan.page_tokens as usize;

@@ -105,18 +105,8 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     for &quant in quants {
-        let (hidden, ffn, head_dim) = if quant.block_len() > 64 {
-            (256, 512, 64)
-        } else {
-            (64, 96, 32)
-        };
-        cases.push(Case {
-            quant,
-            hidden,
-            ffn,
-            head_dim,
-            ..usual.clone()
-        });
+        let (hidden, ffn, head_dim) = if quant.block_len() > 64 { (256, 512, 64) } else { (64, 96, 32) };
+        cases.push(Case { quant, hidden, ffn, head_dim, ..usual.clone() });
     }
     let wide = Case {
         hidden: 48,
@@ -128,47 +118,12 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
         head_norm: false,
         ..usual.clone()
     };
-    cases.push(Case {
-        cache: CacheType::F32,
-        norm: NormKind::Layer,
-        biased: true,
-        ..wide.clone()
-    });
-    cases.push(Case {
-        activation: Activation::GeluTanh,
-        style: RopeStyle::Pairs,
-        soft_cap: Some(2.0),
-        ..wide.clone()
-    });
-    cases.push(Case {
-        activation: Activation::Gelu,
-        window_tokens: Some(3),
-        gated: false,
-        ..wide.clone()
-    });
-    cases.push(Case {
-        activation: Activation::ReluSquared,
-        wiring: Wiring::Parallel,
-        biased: true,
-        ..wide
-    });
-    cases.push(Case {
-        heads: 6,
-        kv_heads: 2,
-        head_dim: 16,
-        window_tokens: Some(1),
-        vocab: 1,
-        ..usual.clone()
-    });
-    cases.push(Case {
-        heads: 8,
-        kv_heads: 1,
-        head_dim: 128,
-        hidden: 256,
-        soft_cap: Some(5.0),
-        vocab: 255,
-        ..usual
-    });
+    cases.push(Case { cache: CacheType::F32, norm: NormKind::Layer, biased: true, ..wide.clone() });
+    cases.push(Case { activation: Activation::GeluTanh, style: RopeStyle::Pairs, soft_cap: Some(2.0), ..wide.clone() });
+    cases.push(Case { activation: Activation::Gelu, window_tokens: Some(3), gated: false, ..wide.clone() });
+    cases.push(Case { activation: Activation::ReluSquared, wiring: Wiring::Parallel, biased: true, ..wide });
+    cases.push(Case { heads: 6, kv_heads: 2, head_dim: 16, window_tokens: Some(1), vocab: 1, ..usual.clone() });
+    cases.push(Case { heads: 8, kv_heads: 1, head_dim: 128, hidden: 256, soft_cap: Some(5.0), vocab: 255, ..usual });
     cases
 }
 
@@ -192,13 +147,7 @@ fn batches(vocab: u32, plan: Plan) -> Vec<Batch> {
 
 impl Case {
     fn plan(&self) -> Plan {
-        Plan {
-            page_tokens: 4,
-            pages: 12,
-            batch_tokens: 33,
-            batch_outputs: 13,
-            cache: self.cache,
-        }
+        Plan { page_tokens: 4, pages: 12, batch_tokens: 33, batch_outputs: 13, cache: self.cache }
     }
 
     /// A model of two blocks with seeded weights.
@@ -234,10 +183,7 @@ impl Case {
             hidden,
             vocab: self.vocab,
             context_tokens: 64,
-            embed: Embed {
-                table: matrix(&mut random, self.quant_for(hidden), self.vocab, hidden),
-                scale: 3.0,
-            },
+            embed: Embed { table: matrix(&mut random, self.quant_for(hidden), self.vocab, hidden), scale: 3.0 },
             ropes: vec![Rope {
                 style: self.style,
                 dims: self.head_dim / 4 * 2,
@@ -246,11 +192,7 @@ impl Case {
             }],
             blocks,
             norm: self.norm_of(&mut random, hidden),
-            head: Head {
-                output: self.linear(&mut random, self.vocab, hidden),
-                scale: 0.25,
-                soft_cap: self.soft_cap,
-            },
+            head: Head { output: self.linear(&mut random, self.vocab, hidden), scale: 0.25, soft_cap: self.soft_cap },
         }
     }
 
@@ -276,33 +218,18 @@ impl Case {
     fn linear(&self, random: &mut Random, rows: u32, columns: u32) -> Linear<Weight> {
         let weight = matrix(random, self.quant_for(columns), rows, columns);
         let bias = self.biased.then(|| Weight::Vector(random.values(rows as usize, 0.5)));
-        Linear {
-            rows,
-            columns,
-            weight,
-            bias,
-        }
+        Linear { rows, columns, weight, bias }
     }
 
     fn norm_of(&self, random: &mut Random, width: u32) -> Norm<Weight> {
         let weight = Weight::Vector(random.values(width as usize, 1.0));
         let bias = self.biased.then(|| Weight::Vector(random.values(width as usize, 0.5)));
-        Norm {
-            kind: self.norm,
-            width,
-            epsilon: 1e-5,
-            weight,
-            bias,
-        }
+        Norm { kind: self.norm, width, epsilon: 1e-5, weight, bias }
     }
 
     /// The case's type where a row is a whole number of its blocks, else F32.
     fn quant_for(&self, columns: u32) -> Quant {
-        if (columns as usize).is_multiple_of(self.quant.block_len()) {
-            self.quant
-        } else {
-            Quant::F32
-        }
+        if (columns as usize).is_multiple_of(self.quant.block_len()) { self.quant } else { Quant::F32 }
     }
 }
 
@@ -310,15 +237,8 @@ fn matrix(random: &mut Random, quant: Quant, rows: u32, columns: u32) -> Weight 
     let (rows, columns) = (rows as usize, columns as usize);
     let values = random.values(rows * columns, 1.7 / (columns as f32).sqrt());
     let mut data = Vec::new();
-    quant
-        .quantise(&values, columns, None, &mut data)
-        .expect("the suite is given types that can be written");
-    Weight::Matrix(Matrix {
-        quant,
-        rows,
-        columns,
-        data: Bytes::from(data),
-    })
+    quant.quantise(&values, columns, None, &mut data).expect("the suite is given types that can be written");
+    Weight::Matrix(Matrix { quant, rows, columns, data: Bytes::from(data) })
 }
 
 /// One subject beside the reference.
@@ -331,12 +251,7 @@ struct Check<'a, S> {
 
 impl<'a, S: Subject> Check<'a, S> {
     fn new(case: &'a Case, shape: &Shape<Weight>, tolerance: Tolerance) -> Self {
-        Self {
-            case,
-            tolerance,
-            subject: S::new(shape, case.plan()),
-            plain: Plain::new(shape, case.plan()),
-        }
+        Self { case, tolerance, subject: S::new(shape, case.plan()), plain: Plain::new(shape, case.plan()) }
     }
 
     /// Every fused operation of the second block on the same random inputs, then the whole pass.
@@ -443,12 +358,7 @@ impl Step {
             Self::Qkv => device.qkv(1, block.mixer.norm.as_ref(), attention),
             Self::Attend => device.attend(1, attention),
             Self::Output => {
-                device.project(
-                    &attention.output,
-                    Buffer::Mixed,
-                    block.mixer.post_norm.as_ref(),
-                    block.mixer.scale,
-                );
+                device.project(&attention.output, Buffer::Mixed, block.mixer.post_norm.as_ref(), block.mixer.scale);
             }
             Self::GateUp => device.gate_up(block.ffn.norm.as_ref(), dense),
             Self::Down => device.project(&dense.down, Buffer::Gate, block.ffn.post_norm.as_ref(), block.ffn.scale),
@@ -472,8 +382,6 @@ impl Random {
 
     /// Values spread evenly from `-size` to `size`.
     pub fn values(&mut self, count: usize, size: f32) -> Vec<f32> {
-        (0..count)
-            .map(|_| (self.next_u32() as f32 / u32::MAX as f32 * 2.0 - 1.0) * size)
-            .collect()
+        (0..count).map(|_| (self.next_u32() as f32 / u32::MAX as f32 * 2.0 - 1.0) * size).collect()
     }
 }

@@ -108,23 +108,15 @@ mod tests {
             let a: Vec<f32> = (0..length).map(|i| i as f32 * 0.25 - 3.0).collect();
             let b: Vec<f32> = (0..length).map(|i| 2.0 - i as f32 * 0.5).collect();
             let expect: f64 = a.iter().zip(&b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
-            assert!(
-                (f64::from(dot(&a, &b)) - expect).abs() <= expect.abs() * 1e-6,
-                "length {length}"
-            );
+            assert!((f64::from(dot(&a, &b)) - expect).abs() <= expect.abs() * 1e-6, "length {length}");
         }
     }
 
     #[test]
     fn error_function_matches_published_values() {
         // Abramowitz and Stegun 1964, table 7.1.
-        for (x, expect) in [
-            (0.0, 0.0),
-            (0.5, 0.520_499_9),
-            (1.0, 0.842_700_8),
-            (2.0, 0.995_322_3),
-            (3.0, 0.999_977_9),
-        ] {
+        for (x, expect) in [(0.0, 0.0), (0.5, 0.520_499_9), (1.0, 0.842_700_8), (2.0, 0.995_322_3), (3.0, 0.999_977_9)]
+        {
             assert!((erf(x) - expect).abs() < 1e-7, "erf({x}) = {}", erf(x));
             assert_eq!(erf(-x), -erf(x));
         }

@@ -43,12 +43,7 @@ fn mix<D: Ops + ?Sized>(device: &mut D, index: usize, branch: &Branch<Mixer<D::W
         Mixer::Attention(attention) => {
             device.qkv(index, branch.norm.as_ref(), attention);
             device.attend(index, attention);
-            device.project(
-                &attention.output,
-                Buffer::Mixed,
-                branch.post_norm.as_ref(),
-                branch.scale,
-            );
+            device.project(&attention.output, Buffer::Mixed, branch.post_norm.as_ref(), branch.scale);
         }
     }
 }

@@ -66,13 +66,7 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
         let seconds = start.elapsed().as_secs_f64();
         let known = self.costs.iter().position(|known| known.name == name);
         let index = known.unwrap_or_else(|| {
-            self.costs.push(OpCost {
-                name,
-                calls: 0,
-                bytes: 0,
-                operations: 0,
-                seconds: 0.0,
-            });
+            self.costs.push(OpCost { name, calls: 0, bytes: 0, operations: 0, seconds: 0.0 });
             self.costs.len() - 1
         });
         let entry = &mut self.costs[index];
@@ -99,10 +93,7 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
     }
 
     fn elementwise(&self, values: u64, operations: u64) -> Cost {
-        Cost {
-            bytes: 8 * values,
-            operations: operations * values,
-        }
+        Cost { bytes: 8 * values, operations: operations * values }
     }
 
     fn attention_cost(&self, attention: &Attention<Weight>) -> Cost {
@@ -115,14 +106,8 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
         let mut cost = self.elementwise(self.rows(Buffer::Query) * heads * head_dim, 0);
         for sequence in &self.batch.sequences {
             let window = attention.window_tokens.unwrap_or(u32::MAX);
-            let seen: u64 = sequence
-                .positions()
-                .map(|position| u64::from((position + 1).min(window)))
-                .sum();
-            let read = sequence
-                .positions()
-                .end
-                .min(window.saturating_add(sequence.tokens.len() as u32));
+            let seen: u64 = sequence.positions().map(|position| u64::from((position + 1).min(window))).sum();
+            let read = sequence.positions().end.min(window.saturating_add(sequence.tokens.len() as u32));
             cost.operations += 4 * seen * heads * head_dim;
             cost.bytes += 2 * u64::from(read) * kv_heads * head_dim * value_bytes;
         }
@@ -134,10 +119,7 @@ impl std::ops::Add for Cost {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes + other.bytes,
-            operations: self.operations + other.operations,
-        }
+        Self { bytes: self.bytes + other.bytes, operations: self.operations + other.operations }
     }
 }
 
@@ -145,10 +127,7 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
     type Weight = Weight;
 
     fn embed(&mut self, embed: &Embed<Weight>) {
-        let cost = Cost {
-            bytes: self.rows(Buffer::Stream) * embed.table.matrix().row_bytes() as u64,
-            operations: 0,
-        };
+        let cost = Cost { bytes: self.rows(Buffer::Stream) * embed.table.matrix().row_bytes() as u64, operations: 0 };
         self.run("embed", cost, |device| device.embed(embed));
     }
 
@@ -194,38 +173,27 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
     }
 
     fn scale_logits(&mut self, scale: f32, soft_cap: Option<f32>) {
-        self.run("scale logits", Cost::default(), |device| {
-            device.scale_logits(scale, soft_cap)
-        });
+        self.run("scale logits", Cost::default(), |device| device.scale_logits(scale, soft_cap));
     }
 
     fn qkv(&mut self, block: usize, norm: Option<&Norm<Weight>>, attention: &Attention<Weight>) {
         let rows = self.rows(Buffer::Query);
         let linears = [&attention.q, &attention.k, &attention.v];
-        let cost = linears
-            .map(|linear| self.linear_cost(linear, rows))
-            .into_iter()
-            .fold(Cost::default(), std::ops::Add::add);
+        let cost =
+            linears.map(|linear| self.linear_cost(linear, rows)).into_iter().fold(Cost::default(), std::ops::Add::add);
         self.run("qkv", cost, |device| device.qkv(block, norm, attention));
     }
 
     fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
         let rows = self.rows(Buffer::Gate);
-        let gate = dense
-            .gate
-            .as_ref()
-            .map_or(Cost::default(), |gate| self.linear_cost(gate, rows));
+        let gate = dense.gate.as_ref().map_or(Cost::default(), |gate| self.linear_cost(gate, rows));
         let cost = gate + self.linear_cost(&dense.up, rows);
         self.run("gate+up", cost, |device| device.gate_up(norm, dense));
     }
 
     fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {
         let cost = self.linear_cost(linear, self.rows(from));
-        let name = if from == Buffer::Mixed {
-            "attention output"
-        } else {
-            "down"
-        };
+        let name = if from == Buffer::Mixed { "attention output" } else { "down" };
         self.run(name, cost, |device| device.project(linear, from, norm, scale));
     }
 

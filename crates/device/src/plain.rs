@@ -35,16 +35,9 @@ impl Plain {
         Self {
             plan,
             batch: Batch::default(),
-            buffers: Buffer::ALL
-                .iter()
-                .map(|buffer| vec![f32::NAN; buffer.values(shape, &plan)])
-                .collect(),
+            buffers: Buffer::ALL.iter().map(|buffer| vec![f32::NAN; buffer.values(shape, &plan)]).collect(),
             cache: cache.collect(),
-            ropes: shape
-                .ropes
-                .iter()
-                .map(|rope| (Frequencies::new(rope), Angles::default()))
-                .collect(),
+            ropes: shape.ropes.iter().map(|rope| (Frequencies::new(rope), Angles::default())).collect(),
         }
     }
 
@@ -151,9 +144,7 @@ impl Ops for Plain {
         for sequence in &self.batch.sequences {
             let pages = &self.batch.pages[sequence.pages.clone()];
             for (index, position) in sequence.tokens.clone().zip(sequence.positions()) {
-                let first = attention
-                    .window_tokens
-                    .map_or(0, |window| (position + 1).saturating_sub(window));
+                let first = attention.window_tokens.map_or(0, |window| (position + 1).saturating_sub(window));
                 for head in 0..heads {
                     let at = (index * heads + head) * head_dim;
                     let q = &self.buffers[Buffer::Query as usize][at..at + head_dim];
@@ -184,11 +175,7 @@ impl Ops for Plain {
         for index in 0..self.batch.tokens.len() * width {
             let up = self.buffers[Buffer::Up as usize][index];
             let gate = &mut self.buffers[Buffer::Gate as usize][index];
-            *gate = if gated {
-                formula::activate(activation, *gate) * up
-            } else {
-                formula::activate(activation, up)
-            };
+            *gate = if gated { formula::activate(activation, *gate) * up } else { formula::activate(activation, up) };
         }
     }
 

@@ -19,20 +19,10 @@ pub fn qkv<D: Ops + ?Sized>(
     device.linear(&attention.k, input, Buffer::Key);
     device.linear(&attention.v, input, Buffer::Value);
     if let Some(norm) = &attention.q_norm {
-        device.norm(
-            norm,
-            heads * head_dim / norm.width as usize,
-            Buffer::Query,
-            Buffer::Query,
-        );
+        device.norm(norm, heads * head_dim / norm.width as usize, Buffer::Query, Buffer::Query);
     }
     if let Some(norm) = &attention.k_norm {
-        device.norm(
-            norm,
-            kv_heads * head_dim / norm.width as usize,
-            Buffer::Key,
-            Buffer::Key,
-        );
+        device.norm(norm, kv_heads * head_dim / norm.width as usize, Buffer::Key, Buffer::Key);
     }
     if let Some(rope) = attention.rope {
         device.rope(rope, heads, head_dim, Buffer::Query);

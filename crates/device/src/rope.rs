@@ -41,11 +41,7 @@ impl Frequencies {
                 Factors::Tensor(weight) => weight.vector(),
                 Factors::Numbers(numbers) => numbers,
             };
-            plain
-                .iter()
-                .zip(factors)
-                .map(|(frequency, factor)| frequency / factor)
-                .collect::<Vec<f32>>()
+            plain.iter().zip(factors).map(|(frequency, factor)| frequency / factor).collect::<Vec<f32>>()
         };
         let mut result = Self {
             style: rope.style,
@@ -57,25 +53,12 @@ impl Frequencies {
         result.short = match &rope.scaling {
             RopeScaling::None => plain,
             RopeScaling::Linear { factor } => plain.iter().map(|frequency| frequency / factor).collect(),
-            RopeScaling::Llama3 {
-                factor,
-                low,
-                high,
-                original_context_tokens,
-            } => {
+            RopeScaling::Llama3 { factor, low, high, original_context_tokens } => {
                 let original = *original_context_tokens as f32;
-                plain
-                    .iter()
-                    .map(|&frequency| llama3(frequency, *factor, *low, *high, original))
-                    .collect()
+                plain.iter().map(|&frequency| llama3(frequency, *factor, *low, *high, original)).collect()
             }
             RopeScaling::Each(factors) => divided(factors),
-            RopeScaling::LongShort {
-                original_context_tokens,
-                long,
-                short,
-                attention_factor,
-            } => {
+            RopeScaling::LongShort { original_context_tokens, long, short, attention_factor } => {
                 result.long = Some(divided(long));
                 result.long_from_tokens = *original_context_tokens;
                 result.attention_factor = *attention_factor;
@@ -94,10 +77,7 @@ impl Frequencies {
     pub fn turn(&self, batch: &Batch, angles: &mut Angles) {
         angles.turns.clear();
         for sequence in &batch.sequences {
-            let long = self
-                .long
-                .as_ref()
-                .filter(|_| sequence.reach_tokens > self.long_from_tokens);
+            let long = self.long.as_ref().filter(|_| sequence.reach_tokens > self.long_from_tokens);
             let frequencies = long.unwrap_or(&self.short);
             for position in sequence.positions() {
                 angles.turns.extend(frequencies.iter().map(|frequency| {

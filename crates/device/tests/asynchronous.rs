@@ -105,12 +105,7 @@ impl Subject for Asynchronous {
             }
         });
         let recorder = Recorder { recorded: Vec::new() };
-        Self {
-            recorder,
-            shape: shape.clone(),
-            queue: Some(queue),
-            worker: Some(worker),
-        }
+        Self { recorder, shape: shape.clone(), queue: Some(queue), worker: Some(worker) }
     }
 
     fn begin(&mut self, batch: &Batch) {
@@ -124,19 +119,14 @@ impl Subject for Asynchronous {
 
     fn write(&mut self, buffer: Buffer, values: &[f32]) {
         let values = values.to_vec();
-        self.recorder
-            .push(move |plain| plain.buffer_mut(buffer)[..values.len()].copy_from_slice(&values));
+        self.recorder.push(move |plain| plain.buffer_mut(buffer)[..values.len()].copy_from_slice(&values));
     }
 
     fn read(&mut self, buffer: Buffer, count: usize) -> Vec<f32> {
         // Nothing has run yet: had the pass needed a value, it could not have come this far.
         assert!(!self.recorder.recorded.is_empty(), "the device is read without work");
         let (reply, result) = mpsc::channel();
-        self.recorder.push(move |plain| {
-            reply
-                .send(plain.buffer(buffer)[..count].to_vec())
-                .expect("the reader waits")
-        });
+        self.recorder.push(move |plain| reply.send(plain.buffer(buffer)[..count].to_vec()).expect("the reader waits"));
         self.submit();
         result.recv().expect("the worker answers")
     }
@@ -153,11 +143,5 @@ impl Drop for Asynchronous {
 
 #[test]
 fn the_forward_pass_never_waits_for_a_value() {
-    conform::<Asynchronous>(
-        &[Quant::F32, Quant::Q8_0],
-        Tolerance {
-            absolute: 0.0,
-            relative: 0.0,
-        },
-    );
+    conform::<Asynchronous>(&[Quant::F32, Quant::Q8_0], Tolerance { absolute: 0.0, relative: 0.0 });
 }

@@ -29,10 +29,7 @@ impl Chat {
 
     /// Adds a message of plain text.
     pub fn push(&mut self, role: &str, content: &str) {
-        self.messages.push(Message {
-            role: role.to_owned(),
-            content: content.to_owned(),
-        });
+        self.messages.push(Message { role: role.to_owned(), content: content.to_owned() });
     }
 
     /// Takes the last message back.
@@ -59,13 +56,7 @@ impl Chat {
     pub fn set_system(&mut self, content: &str) {
         self.messages.retain(|message| message.role != "system");
         if !content.is_empty() {
-            self.messages.insert(
-                0,
-                Message {
-                    role: "system".to_owned(),
-                    content: content.to_owned(),
-                },
-            );
+            self.messages.insert(0, Message { role: "system".to_owned(), content: content.to_owned() });
         }
     }
 
@@ -74,12 +65,7 @@ impl Chat {
         let mut variables = self.variables.clone();
         let messages = self.messages.iter().map(|message| {
             let members = [("role", &message.role), ("content", &message.content)];
-            Json::Object(
-                members
-                    .map(|(key, value)| (key.to_owned(), Json::from(value.as_str())))
-                    .into_iter()
-                    .collect(),
-            )
+            Json::Object(members.map(|(key, value)| (key.to_owned(), Json::from(value.as_str()))).into_iter().collect())
         });
         variables.insert("messages".to_owned(), Json::Array(messages.collect()));
         variables.insert("add_generation_prompt".to_owned(), Json::from(true));
@@ -91,12 +77,7 @@ impl Chat {
         let spans = template.render_spans(&variables)?;
         let spans: Vec<(&str, Special)> = spans
             .iter()
-            .map(|span| {
-                (
-                    span.text.as_str(),
-                    if span.from_user { Special::Text } else { Special::Parse },
-                )
-            })
+            .map(|span| (span.text.as_str(), if span.from_user { Special::Text } else { Special::Parse }))
             .collect();
         Ok(tokenizer.encode_spans(&spans))
     }

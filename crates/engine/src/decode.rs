@@ -88,10 +88,7 @@ impl Session<'_> {
                 break Finish::Cancelled;
             }
             if let Some(index) = output.stopped {
-                return Ok(Done {
-                    finish: Finish::Stop(request.stops[index].clone()),
-                    ..done
-                });
+                return Ok(Done { finish: Finish::Stop(request.stops[index].clone()), ..done });
             }
             if self.tokens.len() == window {
                 break Finish::Window;

@@ -40,12 +40,8 @@ pub(crate) fn executor(
 ) -> Result<Box<dyn Executor>, Error> {
     match choice {
         DeviceChoice::Auto | DeviceChoice::Cpu => Ok(Box::new(CpuExecutor::new(shape, plan, threads))),
-        DeviceChoice::Cuda => Err(Error::NoDevice(
-            "this build has no CUDA device; use --device cpu".to_owned(),
-        )),
-        DeviceChoice::Wgpu => Err(Error::NoDevice(
-            "this build has no wgpu device; use --device cpu".to_owned(),
-        )),
+        DeviceChoice::Cuda => Err(Error::NoDevice("this build has no CUDA device; use --device cpu".to_owned())),
+        DeviceChoice::Wgpu => Err(Error::NoDevice("this build has no wgpu device; use --device cpu".to_owned())),
     }
 }
 

@@ -197,13 +197,8 @@ fn defaults(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Defaults {
         Source::Safetensors(directory) => directory.generation.get(json).and_then(Json::as_f64),
     };
     if let Source::Safetensors(directory) = &checkpoint.source {
-        let stated = directory
-            .generation
-            .get("eos_token_id")
-            .or_else(|| directory.config.get("eos_token_id"));
-        let ids = stated
-            .map(|ids| ids.as_array().map_or(std::slice::from_ref(ids), Vec::as_slice))
-            .unwrap_or_default();
+        let stated = directory.generation.get("eos_token_id").or_else(|| directory.config.get("eos_token_id"));
+        let ids = stated.map(|ids| ids.as_array().map_or(std::slice::from_ref(ids), Vec::as_slice)).unwrap_or_default();
         end_tokens.extend(ids.iter().filter_map(|id| u32::try_from(id.as_u64()?).ok()));
         end_tokens.sort_unstable();
         end_tokens.dedup();
@@ -228,10 +223,7 @@ fn long_from_tokens(shape: &Shape<Weight>) -> Option<u32> {
     });
     ropes
         .filter_map(|rope| match shape.ropes[rope].scaling {
-            RopeScaling::LongShort {
-                original_context_tokens,
-                ..
-            } => Some(original_context_tokens),
+            RopeScaling::LongShort { original_context_tokens, .. } => Some(original_context_tokens),
             RopeScaling::None | RopeScaling::Linear { .. } | RopeScaling::Llama3 { .. } | RopeScaling::Each(_) => None,
         })
         .min()

@@ -64,9 +64,5 @@ impl Done {
 }
 
 fn rate(count: usize, time: Duration) -> f64 {
-    if count == 0 || time.is_zero() {
-        0.0
-    } else {
-        count as f64 / time.as_secs_f64()
-    }
+    if count == 0 || time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
 }

@@ -79,13 +79,9 @@ pub fn inspect(name: Option<&str>) -> Result<Inspection, Error> {
     }
     let (format, title) = match &checkpoint.source {
         Source::Gguf(metadata) => ("gguf", metadata.str("general.name").map(str::to_owned)),
-        Source::Safetensors(directory) => (
-            "safetensors",
-            directory
-                .config
-                .get("_name_or_path")
-                .and_then(|name| Some(name.as_str()?.to_owned())),
-        ),
+        Source::Safetensors(directory) => {
+            ("safetensors", directory.config.get("_name_or_path").and_then(|name| Some(name.as_str()?.to_owned())))
+        }
     };
     let tensors = checkpoint.tensors.iter().map(|(name, tensor)| TensorLine {
         name: name.clone(),
@@ -136,9 +132,7 @@ fn describe(block: &kauri_arch::Block<Weight>) -> String {
     use kauri_arch::{Ffn, Mixer};
     let mixer = match &block.mixer.op {
         Mixer::Attention(attention) => {
-            let window = attention
-                .window_tokens
-                .map_or(String::new(), |window| format!(", window {window}"));
+            let window = attention.window_tokens.map_or(String::new(), |window| format!(", window {window}"));
             let rope = if attention.rope.is_none() { ", no rope" } else { "" };
             format!(
                 "attention ({} heads, {} key-value heads of {}{window}{rope})",

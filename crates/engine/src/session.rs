@@ -27,13 +27,7 @@ pub struct Synced {
 impl<'e> Session<'e> {
     pub(crate) fn new(engine: &'e mut Engine) -> Self {
         let reach_tokens = engine.window_tokens();
-        Self {
-            engine,
-            tokens: Vec::new(),
-            pages: Vec::new(),
-            reach_tokens,
-            batch: Batch::default(),
-        }
+        Self { engine, tokens: Vec::new(), pages: Vec::new(), reach_tokens, batch: Batch::default() }
     }
 
     /// The engine.
@@ -60,10 +54,7 @@ impl<'e> Session<'e> {
         self.check(prompt)?;
         let window = self.engine.window_tokens() as usize;
         if prompt.len() >= window {
-            return Err(Error::PromptTooLong {
-                prompt: prompt.len(),
-                window,
-            });
+            return Err(Error::PromptTooLong { prompt: prompt.len(), window });
         }
         self.reach(reach_tokens);
         let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
@@ -89,10 +80,7 @@ impl<'e> Session<'e> {
         self.check(tokens)?;
         let window = self.engine.window_tokens() as usize;
         if tokens.len() > window {
-            return Err(Error::PromptTooLong {
-                prompt: tokens.len(),
-                window,
-            });
+            return Err(Error::PromptTooLong { prompt: tokens.len(), window });
         }
         self.reach(tokens.len() as u32);
         self.truncate(0);
@@ -115,21 +103,11 @@ impl<'e> Session<'e> {
         let page_tokens = self.engine.executor.plan().page_tokens as usize;
         let needed = (self.tokens.len() + tokens.len()).div_ceil(page_tokens);
         while self.pages.len() < needed {
-            let page = self
-                .engine
-                .pages
-                .take()
-                .expect("the window was checked against the pool");
+            let page = self.engine.pages.take().expect("the window was checked against the pool");
             self.pages.push(page);
         }
         self.batch.clear();
-        self.batch.push(
-            tokens,
-            self.tokens.len() as u32,
-            &self.pages,
-            self.reach_tokens,
-            outputs,
-        );
+        self.batch.push(tokens, self.tokens.len() as u32, &self.pages, self.reach_tokens, outputs);
         self.engine.executor.launch(&self.batch)?;
         self.tokens.extend_from_slice(tokens);
         Ok(())
@@ -157,11 +135,7 @@ impl<'e> Session<'e> {
         if let Some(&token) = tokens.iter().find(|&&token| token >= vocab) {
             return Err(Error::UnknownToken { token, vocab });
         }
-        if tokens.is_empty() {
-            Err(Error::EmptyPrompt)
-        } else {
-            Ok(())
-        }
+        if tokens.is_empty() { Err(Error::EmptyPrompt) } else { Ok(()) }
     }
 }
 

@@ -9,9 +9,7 @@ use kauri_device_cpu::CpuExecutor;
 use kauri_formats::Checkpoint;
 use serde_json::Value as Json;
 
-const FAMILIES: &[&str] = &[
-    "gemma2", "gemma3", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3",
-];
+const FAMILIES: &[&str] = &["gemma2", "gemma3", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"];
 
 /// A loaded tiny model.
 struct Model {
@@ -38,22 +36,10 @@ fn families_match_their_reference_with_an_f32_cache() {
                 let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
                 distance.add(&model.logits(&tokens, tokens.len() as u32), &expected);
                 let greedy = ids(&prompt["greedy"]);
-                assert_eq!(
-                    model.greedy(&tokens, greedy.len()),
-                    greedy,
-                    "{family}: greedy from {}",
-                    file.display()
-                );
+                assert_eq!(model.greedy(&tokens, greedy.len()), greedy, "{family}: greedy from {}", file.display());
             }
-            println!(
-                "{family} {}: {distance}",
-                file.extension().and_then(|end| end.to_str()).unwrap_or("directory")
-            );
-            assert!(
-                distance.max <= 2e-3 && distance.mean() <= 2e-4,
-                "{family} from {}: {distance}",
-                file.display()
-            );
+            println!("{family} {}: {distance}", file.extension().and_then(|end| end.to_str()).unwrap_or("directory"));
+            assert!(distance.max <= 2e-3 && distance.mean() <= 2e-4, "{family} from {}: {distance}", file.display());
         }
     }
 }
@@ -66,12 +52,7 @@ fn families_keep_the_likeliest_token_with_the_default_cache() {
             for prompt in prompts(&directory) {
                 let tokens = ids(&prompt["tokens"]);
                 let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
-                same_likeliest(
-                    &family,
-                    &model.logits(&tokens, tokens.len() as u32),
-                    &expected,
-                    model.vocab,
-                );
+                same_likeliest(&family, &model.logits(&tokens, tokens.len() as u32), &expected, model.vocab);
             }
         }
     }
@@ -89,11 +70,7 @@ fn quantised_models_match_the_reference_on_the_same_weights() {
         let mut distance = Distance::default();
         distance.add(&model.logits(&tokens, tokens.len() as u32), &expected);
         println!("{}: {distance}", file.display());
-        assert!(
-            distance.max <= 2e-3 && distance.mean() <= 2e-4,
-            "{}: {distance}",
-            file.display()
-        );
+        assert!(distance.max <= 2e-3 && distance.mean() <= 2e-4, "{}: {distance}", file.display());
         let greedy = ids(&entry["greedy"]);
         assert_eq!(model.greedy(&tokens, greedy.len()), greedy, "{}", file.display());
         let found = load(&file, CacheType::F16).logits(&tokens, tokens.len() as u32);
@@ -122,10 +99,7 @@ impl Model {
             self.launch(piece, number as u32 * 64, reach, usize::from(last));
         }
         while written.len() < count {
-            let sampled = self
-                .executor
-                .sample(&[Choice::Greedy { mask: None }])
-                .expect("a CPU is not lost");
+            let sampled = self.executor.sample(&[Choice::Greedy { mask: None }]).expect("a CPU is not lost");
             let token = sampled.tokens[0].expect("logits are numbers");
             self.launch(&[token], (tokens.len() + written.len()) as u32, reach, 1);
             written.push(token);
@@ -160,29 +134,16 @@ impl Distance {
 
 impl std::fmt::Display for Distance {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "max {:.1e}, mean {:.1e} over {} logits",
-            self.max,
-            self.mean(),
-            self.count
-        )
+        write!(f, "max {:.1e}, mean {:.1e} over {} logits", self.max, self.mean(), self.count)
     }
 }
 
 /// The likeliest token agrees wherever the reference sets it apart by more than 0.1.
 fn same_likeliest(what: &str, found: &[f32], expected: &[f32], vocab: usize) {
-    let likeliest = |row: &[f32]| {
-        (0..vocab)
-            .max_by(|&a, &b| row[a].total_cmp(&row[b]))
-            .expect("a vocabulary")
-    };
+    let likeliest = |row: &[f32]| (0..vocab).max_by(|&a, &b| row[a].total_cmp(&row[b])).expect("a vocabulary");
     for (position, (found, expected)) in found.chunks(vocab).zip(expected.chunks(vocab)).enumerate() {
         let best = likeliest(expected);
-        let second = (0..vocab)
-            .filter(|&token| token != best)
-            .map(|token| expected[token])
-            .fold(f32::MIN, f32::max);
+        let second = (0..vocab).filter(|&token| token != best).map(|token| expected[token]).fold(f32::MIN, f32::max);
         if expected[best] - second > 0.1 {
             assert_eq!(likeliest(found), best, "{what}: position {position}");
         }
@@ -193,18 +154,9 @@ fn load(path: &Path, cache: CacheType) -> Model {
     let checkpoint = Checkpoint::open(path).unwrap_or_else(|error| panic!("{error}"));
     let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
     let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
-    let plan = Plan {
-        page_tokens: 16,
-        pages: 24,
-        batch_tokens: 64,
-        batch_outputs: 64,
-        cache,
-    };
+    let plan = Plan { page_tokens: 16, pages: 24, batch_tokens: 64, batch_outputs: 64, cache };
     let vocab = shape.vocab as usize;
-    Model {
-        executor: CpuExecutor::new(shape, plan, 2),
-        vocab,
-    }
+    Model { executor: CpuExecutor::new(shape, plan, 2), vocab }
 }
 
 /// Every family directory to test: the repository's own and, where they are there, the shared ones.
@@ -221,12 +173,8 @@ fn directories() -> Vec<(String, PathBuf)> {
 
 /// The GGUF files of a family directory, and the directory itself for its safetensors.
 fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory)
-        .expect("a directory")
-        .map(|entry| entry.expect("an entry").path());
-    let mut files: Vec<PathBuf> = entries
-        .filter(|path| path.extension().is_some_and(|end| end == "gguf"))
-        .collect();
+    let entries = std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "gguf")).collect();
     if directory.join("model.safetensors").exists() {
         files.push(directory.to_owned());
     }
@@ -234,16 +182,11 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn prompts(directory: &Path) -> Vec<Json> {
-    read_json(&directory.join("reference.json"))["prompts"]
-        .as_array()
-        .expect("a list")
-        .clone()
+    read_json(&directory.join("reference.json"))["prompts"].as_array().expect("a list").clone()
 }
 
 fn shared(folder: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/fixtures")
-        .join(folder);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures").join(folder);
     if path.is_dir() {
         return Some(path);
     }
@@ -252,21 +195,12 @@ fn shared(folder: &str) -> Option<PathBuf> {
 }
 
 fn ids(list: &Json) -> Vec<u32> {
-    list.as_array()
-        .expect("a list")
-        .iter()
-        .map(|id| id.as_u64().expect("an id") as u32)
-        .collect()
+    list.as_array().expect("a list").iter().map(|id| id.as_u64().expect("an id") as u32).collect()
 }
 
 fn floats(path: &Path) -> Vec<f32> {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|bytes| f32::from_le_bytes(*bytes))
-        .collect()
+    bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 fn read_json(path: &Path) -> Json {

@@ -17,10 +17,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn new() -> Self {
-        Self {
-            drawn: 0,
-            max: MEMORY_BYTES_MAX,
-        }
+        Self { drawn: 0, max: MEMORY_BYTES_MAX }
     }
 
     /// Draws the memory of `count` things of `size` bytes, before they are allocated.

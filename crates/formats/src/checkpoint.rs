@@ -99,11 +99,7 @@ impl Checkpoint {
     pub fn from_bytes(bytes: &Bytes) -> Result<Self, Error> {
         let gguf = gguf::parse(bytes)?;
         gguf.refuse_part()?;
-        Ok(Self {
-            paths: Vec::new(),
-            source: Source::Gguf(gguf.metadata),
-            tensors: gguf.tensors,
-        })
+        Ok(Self { paths: Vec::new(), source: Source::Gguf(gguf.metadata), tensors: gguf.tensors })
     }
 
     /// Whether the files still are what they were when they were opened. One `fstat` a file: cheap enough to ask before
@@ -116,9 +112,7 @@ impl Checkpoint {
         for bytes in self.mapped() {
             if verified.is_none_or(|verified| !verified.same_mapping(bytes)) {
                 bytes.verify_unchanged().map_err(|change| {
-                    let changed = Error::Changed {
-                        change: change.to_string(),
-                    };
+                    let changed = Error::Changed { change: change.to_string() };
                     match self.paths.as_slice() {
                         [only] => changed.in_file(only),
                         _ => changed,
@@ -181,10 +175,7 @@ impl Kind {
     fn of(bytes: &[u8], path: &Path) -> Result<Self, Error> {
         const HEAD_BYTES: usize = 256;
         let head = &bytes[..bytes.len().min(HEAD_BYTES)];
-        let extension = path
-            .extension()
-            .and_then(|extension| extension.to_str())
-            .unwrap_or_default();
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         match head {
             [] => Err(Error::Empty),
             [b'G', b'G', b'U', b'F', ..] => Ok(Self::Gguf),
@@ -199,9 +190,7 @@ impl Kind {
             _ if is_text(head) => Err(Error::Text),
             _ if extension == "safetensors" => Ok(Self::Safetensors),
             _ if PICKLE_EXTENSIONS.contains(&extension) => Err(Error::Pickle),
-            _ => Err(Error::UnknownMagic {
-                first: head[..head.len().min(4)].to_vec(),
-            }),
+            _ => Err(Error::UnknownMagic { first: head[..head.len().min(4)].to_vec() }),
         }
     }
 }

@@ -183,10 +183,7 @@ impl Error {
     pub fn in_file(self, path: &Path) -> Self {
         match self {
             Self::In { .. } => self,
-            fault => Self::In {
-                file: path.display().to_string(),
-                fault: Box::new(fault),
-            },
+            fault => Self::In { file: path.display().to_string(), fault: Box::new(fault) },
         }
     }
 
@@ -222,13 +219,8 @@ mod tests {
 
     #[test]
     fn a_fault_names_its_file_once() {
-        let error = Error::Empty
-            .in_file(Path::new("inner.gguf"))
-            .in_file(Path::new("outer"));
-        assert_eq!(
-            error.to_string(),
-            "inner.gguf: the file is empty; expected a GGUF or safetensors file"
-        );
+        let error = Error::Empty.in_file(Path::new("inner.gguf")).in_file(Path::new("outer"));
+        assert_eq!(error.to_string(), "inner.gguf: the file is empty; expected a GGUF or safetensors file");
         assert!(matches!(error.fault(), Error::Empty));
     }
 }

@@ -90,27 +90,15 @@ impl Bytes {
         // a type with invalid values is made from them, text is checked again at each reading), so that gives wrong
         // numbers, not broken types; and `verify_unchanged` is there to notice.
         let map = unsafe { memmap2::MmapOptions::new().len(length).map(file)? };
-        let mapping = Mapping {
-            map,
-            file: file.try_clone()?,
-            stamp,
-        };
-        mapping
-            .change()
-            .map_or(Ok(()), |change| Err(io::Error::other(change)))?;
-        Ok(Self {
-            owner: Owner::Mapped(Arc::new(mapping)),
-            range: 0..length,
-        })
+        let mapping = Mapping { map, file: file.try_clone()?, stamp };
+        mapping.change().map_or(Ok(()), |change| Err(io::Error::other(change)))?;
+        Ok(Self { owner: Owner::Mapped(Arc::new(mapping)), range: 0..length })
     }
 
     /// Bytes linked into the binary.
     #[must_use]
     pub const fn from_static(bytes: &'static [u8]) -> Self {
-        Self {
-            owner: Owner::Static(bytes),
-            range: 0..bytes.len(),
-        }
+        Self { owner: Owner::Static(bytes), range: 0..bytes.len() }
     }
 
     /// The bytes from `range.start` to `range.end`, counted from the start of `self`; `None` if that lies outside.
@@ -120,10 +108,7 @@ impl Bytes {
             return None;
         }
         let start = self.range.start;
-        Some(Self {
-            owner: self.owner.clone(),
-            range: start + range.start..start + range.end,
-        })
+        Some(Self { owner: self.owner.clone(), range: start + range.start..start + range.end })
     }
 
     /// Whether the file behind these bytes still is what it was when it was mapped; see the module's notes. Costs one
@@ -156,10 +141,7 @@ impl Mapping {
             Err(error) => return Some(Change::Unknown(error)),
         };
         if now.length != self.stamp.length {
-            return Some(Change::Length {
-                before: self.stamp.length,
-                now: now.length,
-            });
+            return Some(Change::Length { before: self.stamp.length, now: now.length });
         }
         (now != self.stamp).then_some(Change::Written)
     }
@@ -167,10 +149,7 @@ impl Mapping {
 
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
-        Self {
-            length: metadata.len(),
-            modified: metadata.modified().ok(),
-        }
+        Self { length: metadata.len(), modified: metadata.modified().ok() }
     }
 }
 
@@ -190,10 +169,7 @@ impl Deref for Bytes {
 impl From<Vec<u8>> for Bytes {
     fn from(bytes: Vec<u8>) -> Self {
         let range = 0..bytes.len();
-        Self {
-            owner: Owner::Heap(bytes.into()),
-            range,
-        }
+        Self { owner: Owner::Heap(bytes.into()), range }
     }
 }
 

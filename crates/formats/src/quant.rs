@@ -256,34 +256,17 @@ impl Quant {
     ) -> Result<(), QuantError> {
         let quantiser = self.quantiser().ok_or(QuantError::Unsupported { name: self.name() })?;
         if columns == 0 || !columns.is_multiple_of(self.block_len()) {
-            return Err(QuantError::Columns {
-                name: self.name(),
-                columns,
-                block_len: self.block_len(),
-            });
+            return Err(QuantError::Columns { name: self.name(), columns, block_len: self.block_len() });
         }
         if !values.len().is_multiple_of(columns) {
-            return Err(QuantError::Rows {
-                values: values.len(),
-                columns,
-            });
+            return Err(QuantError::Rows { values: values.len(), columns });
         }
         if let Some(importance) = importance.filter(|importance| importance.len() != columns) {
-            return Err(QuantError::Importance {
-                found: importance.len(),
-                columns,
-            });
+            return Err(QuantError::Importance { found: importance.len(), columns });
         }
         let start = out.len();
         out.resize(start + values.len() / self.block_len() * self.block_bytes(), 0);
-        quantiser(
-            Rows {
-                values,
-                columns,
-                importance,
-            },
-            &mut out[start..],
-        );
+        quantiser(Rows { values, columns, importance }, &mut out[start..]);
         Ok(())
     }
 

@@ -67,9 +67,7 @@ fn parse_within(bytes: &Bytes, budget: &mut Budget) -> Result<IndexMap<String, T
         let (name, tensor) = entry.cut(&data)?;
         let name_shown = quoted(&name);
         if tensors.insert(name, tensor).is_some() {
-            return Err(Error::Duplicate {
-                what: format!("tensor {name_shown}"),
-            });
+            return Err(Error::Duplicate { what: format!("tensor {name_shown}") });
         }
     }
     Ok(tensors)
@@ -114,20 +112,13 @@ struct Entry {
 fn entries(header: &[u8], budget: &mut Budget) -> Result<Vec<Entry>, Error> {
     let mut fault = None;
     let mut deserializer = serde_json::Deserializer::from_slice(header);
-    let seed = Header {
-        budget,
-        fault: &mut fault,
-    };
+    let seed = Header { budget, fault: &mut fault };
     let entries = seed.deserialize(&mut deserializer).and_then(|entries| {
         deserializer.end()?;
         Ok(entries)
     });
-    entries.map_err(|error| {
-        fault.unwrap_or_else(|| Error::Json {
-            what: "safetensors header",
-            reason: error.to_string(),
-        })
-    })
+    entries
+        .map_err(|error| fault.unwrap_or_else(|| Error::Json { what: "safetensors header", reason: error.to_string() }))
 }
 
 /// Reads the header entry by entry. What is wrong with an entry goes to `fault`, since JSON errors carry only text.
@@ -239,14 +230,7 @@ impl Entry {
                 expected: format!("values of {size} bytes that fill data_offsets {start} to {end}"),
             });
         }
-        Ok(Self {
-            name,
-            quant,
-            dims,
-            start,
-            end,
-            position,
-        })
+        Ok(Self { name, quant, dims, start, end, position })
     }
 
     /// The name, and the tensor over its bytes.
@@ -255,11 +239,7 @@ impl Entry {
         let Some(cut) = range.and_then(|(start, end)| data.slice(start..end)) else {
             return Err(self.outside(data.len() as u64));
         };
-        let tensor = Tensor {
-            quant: self.quant,
-            dims: self.dims,
-            data: cut,
-        };
+        let tensor = Tensor { quant: self.quant, dims: self.dims, data: cut };
         Ok((self.name, tensor))
     }
 

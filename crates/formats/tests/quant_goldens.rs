@@ -10,10 +10,7 @@ use kauri_formats::Quant;
 #[test]
 fn dequantises_to_the_bit() {
     for dir in fixture_dirs() {
-        let types = Quant::ALL
-            .into_iter()
-            .filter(|quant| dequantises_exactly(&dir, *quant))
-            .count();
+        let types = Quant::ALL.into_iter().filter(|quant| dequantises_exactly(&dir, *quant)).count();
         assert_eq!(types, 27, "types with fixtures in {}", dir.display());
     }
 }
@@ -28,10 +25,7 @@ fn dequantises_exactly(dir: &Path, quant: Quant) -> bool {
     let mut values = vec![f32::NAN; expected.len()];
     quant.dequantise(&blocks, &mut values);
     for (i, (value, expected)) in values.iter().zip(&expected).enumerate() {
-        assert!(
-            value.to_bits() == expected.to_bits(),
-            "{name}, value {i}: {value:e}, expected {expected:e}"
-        );
+        assert!(value.to_bits() == expected.to_bits(), "{name}, value {i}: {value:e}, expected {expected:e}");
     }
     true
 }
@@ -48,11 +42,7 @@ fn reference_bytes_have_the_stated_error() {
             };
             let errors = input.errors(quant, &blocks);
             let near = |found: f64, stated: f64| (found / stated - 1.0).abs() < 1e-6;
-            assert!(
-                near(errors.0, error) && near(errors.1, weighted_error),
-                "{}: {errors:?}",
-                quant.name()
-            );
+            assert!(near(errors.0, error) && near(errors.1, weighted_error), "{}: {errors:?}", quant.name());
         }
     }
 }
@@ -69,21 +59,11 @@ fn quantises_to_the_reference_bytes() {
             }
             let mut blocks = Vec::new();
             let importance = by_importance.then_some(&*input.importance);
-            quant
-                .quantise(&input.values, input.importance.len(), importance, &mut blocks)
-                .unwrap();
+            quant.quantise(&input.values, input.importance.len(), importance, &mut blocks).unwrap();
             let reference = reference_blocks(&dir, quant, by_importance).expect("a fixture");
             let size = quant.block_bytes();
-            let other = blocks
-                .chunks(size)
-                .zip(reference.chunks(size))
-                .position(|(ours, theirs)| ours != theirs);
-            assert_eq!(
-                other,
-                None,
-                "the first block of {} that differs, importance {by_importance}",
-                quant.name()
-            );
+            let other = blocks.chunks(size).zip(reference.chunks(size)).position(|(ours, theirs)| ours != theirs);
+            assert_eq!(other, None, "the first block of {} that differs, importance {by_importance}", quant.name());
             assert_eq!(blocks.len(), reference.len());
         }
     }
@@ -102,10 +82,7 @@ fn types_of_one_value_are_converted() {
     assert_eq!(dequantised(Quant::I8, &(-128_i8).to_le_bytes()), -128.0);
     assert_eq!(dequantised(Quant::I16, &(-32768_i16).to_le_bytes()), -32768.0);
     assert_eq!(dequantised(Quant::I32, &i32::MIN.to_le_bytes()), -2_147_483_648.0);
-    assert_eq!(
-        dequantised(Quant::I64, &i64::MAX.to_le_bytes()),
-        9_223_372_036_854_775_807.0
-    );
+    assert_eq!(dequantised(Quant::I64, &i64::MAX.to_le_bytes()), 9_223_372_036_854_775_807.0);
 
     let mut bytes = Vec::new();
     Quant::F32.quantise(&[1.5e-39, -0.0], 2, None, &mut bytes).unwrap();
@@ -114,10 +91,7 @@ fn types_of_one_value_are_converted() {
 
 /// The repository's own share and, where it is, the full set.
 fn fixture_dirs() -> Vec<PathBuf> {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .expect("two folders down");
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders down");
     let mut dirs = vec![repository.join("tests/golden/quant")];
     let shared = repository.parent().map(|parent| parent.join("shared/fixtures/quant"));
     match shared.filter(|shared| shared.is_dir()) {
@@ -129,21 +103,12 @@ fn fixture_dirs() -> Vec<PathBuf> {
 
 fn reference_blocks(dir: &Path, quant: Quant, by_importance: bool) -> Option<Vec<u8>> {
     let name = quant.name().to_lowercase();
-    fs::read(dir.join(format!(
-        "quantise.{name}{}.bin",
-        if by_importance { ".imatrix" } else { "" }
-    )))
-    .ok()
+    fs::read(dir.join(format!("quantise.{name}{}.bin", if by_importance { ".imatrix" } else { "" }))).ok()
 }
 
 fn read_f32(path: &Path) -> Vec<f32> {
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    bytes
-        .as_chunks()
-        .0
-        .iter()
-        .map(|bytes| f32::from_le_bytes(*bytes))
-        .collect()
+    bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 struct Input {

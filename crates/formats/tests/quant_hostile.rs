@@ -56,18 +56,7 @@ fn any_value() -> impl Strategy<Value = f32> {
 
 #[test]
 fn uniform_rows_quantise() {
-    let specials = [
-        f32::NAN,
-        f32::INFINITY,
-        f32::NEG_INFINITY,
-        f32::MAX,
-        f32::MIN,
-        0.0,
-        -0.0,
-        1e-45,
-        -1e-45,
-        65520.0,
-    ];
+    let specials = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 0.0, -0.0, 1e-45, -1e-45, 65520.0];
     for quant in Quant::ALL.into_iter().filter(|quant| quant.can_quantise()) {
         for value in specials {
             for weight in specials {
@@ -76,11 +65,7 @@ fn uniform_rows_quantise() {
             round_trip(quant, &[value; 256], None);
         }
         let values = round_trip(quant, &[0.0; 256], None);
-        assert!(
-            values.iter().all(|value| *value == 0.0),
-            "{}: zeros stay zeros",
-            quant.name()
-        );
+        assert!(values.iter().all(|value| *value == 0.0), "{}: zeros stay zeros", quant.name());
     }
 }
 
@@ -89,39 +74,18 @@ fn wrong_sizes_are_refused() {
     let mut out = vec![7];
     let values = [0.0; 512];
     let error = Quant::IQ2_XXS.quantise(&values, 256, None, &mut out).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "there is no quantiser for IQ2_XXS: take a type such as Q4_K, Q6_K or Q8_0"
-    );
+    assert_eq!(error.to_string(), "there is no quantiser for IQ2_XXS: take a type such as Q4_K, Q6_K or Q8_0");
     let error = Quant::Q4_K.quantise(&values, 128, None, &mut out).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "a row of 128 values cannot be Q4_K: it must be a multiple of 256"
-    );
+    assert_eq!(error.to_string(), "a row of 128 values cannot be Q4_K: it must be a multiple of 256");
     let error = Quant::Q8_0.quantise(&values, 0, None, &mut out).unwrap_err();
-    assert_eq!(
-        error,
-        QuantError::Columns {
-            name: "Q8_0",
-            columns: 0,
-            block_len: 32
-        }
-    );
+    assert_eq!(error, QuantError::Columns { name: "Q8_0", columns: 0, block_len: 32 });
     let error = Quant::Q8_0.quantise(&values, 96, None, &mut out).unwrap_err();
     assert_eq!(error.to_string(), "512 values are no whole rows of 96");
-    let error = Quant::Q8_0
-        .quantise(&values, 512, Some(&[1.0; 32]), &mut out)
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the importance of 32 columns does not fit rows of 512"
-    );
+    let error = Quant::Q8_0.quantise(&values, 512, Some(&[1.0; 32]), &mut out).unwrap_err();
+    assert_eq!(error.to_string(), "the importance of 32 columns does not fit rows of 512");
     assert_eq!(out, [7], "left as it was");
     for quant in Quant::ALL {
-        let refused = matches!(
-            quant.quantise(&values, 256, None, &mut out),
-            Err(QuantError::Unsupported { .. })
-        );
+        let refused = matches!(quant.quantise(&values, 256, None, &mut out), Err(QuantError::Unsupported { .. }));
         assert_eq!(quant.can_quantise(), !refused, "{}", quant.name());
     }
 }

@@ -82,36 +82,21 @@ pub fn weights(checkpoint: &Checkpoint, names: &Shape<Name>) -> Result<Shape<Wei
     let family = names.family;
     let mut used = HashSet::new();
     let shape = names.try_map(&mut |name| {
-        let tensor = checkpoint
-            .tensors
-            .get(&name.tensor)
-            .ok_or_else(|| Error::MissingTensor {
-                family,
-                tensor: name.tensor.clone(),
-                expected: dimensions(&name.dims),
-            })?;
+        let tensor = checkpoint.tensors.get(&name.tensor).ok_or_else(|| Error::MissingTensor {
+            family,
+            tensor: name.tensor.clone(),
+            expected: dimensions(&name.dims),
+        })?;
         if tensor.dims != name.dims {
             let (found, expected) = (dimensions(&tensor.dims), dimensions(&name.dims));
-            return Err(Error::WrongDimensions {
-                family,
-                tensor: name.tensor.clone(),
-                found,
-                expected,
-            });
+            return Err(Error::WrongDimensions { family, tensor: name.tensor.clone(), found, expected });
         }
         used.insert(name.tensor.clone());
         fill(family, name, tensor)
     })?;
-    let mut surplus = checkpoint
-        .tensors
-        .keys()
-        .filter(|name| !used.contains(*name) && !derived(name, names));
+    let mut surplus = checkpoint.tensors.keys().filter(|name| !used.contains(*name) && !derived(name, names));
     if let Some(tensor) = surplus.next() {
-        return Err(Error::UnknownTensor {
-            family,
-            tensor: tensor.clone(),
-            count: 1 + surplus.count(),
-        });
+        return Err(Error::UnknownTensor { family, tensor: tensor.clone(), count: 1 + surplus.count() });
     }
     Ok(shape)
 }
@@ -124,10 +109,7 @@ pub fn weights(checkpoint: &Checkpoint, names: &Shape<Name>) -> Result<Shape<Wei
 pub fn in_f32(shape: &Shape<Weight>) -> Result<Shape<Weight>, Error> {
     let bytes = 4 * fit::parameters(shape);
     if bytes > F32_BYTES_MAX {
-        return Err(Error::TooLargeInF32 {
-            family: shape.family,
-            bytes,
-        });
+        return Err(Error::TooLargeInF32 { family: shape.family, bytes });
     }
     let mut converted: HashMap<(*const u8, usize), Bytes> = HashMap::new();
     shape.try_map(&mut |weight| {
@@ -136,11 +118,7 @@ pub fn in_f32(shape: &Shape<Weight>) -> Result<Shape<Weight>, Error> {
         };
         let stored = (matrix.data.as_ptr(), matrix.data.len());
         let data = converted.entry(stored).or_insert_with(|| values_of(matrix)).clone();
-        Ok(Weight::Matrix(Matrix {
-            quant: Quant::F32,
-            data,
-            ..*matrix
-        }))
+        Ok(Weight::Matrix(Matrix { quant: Quant::F32, data, ..*matrix }))
     })
 }
 
@@ -162,12 +140,8 @@ fn derived(name: &str, names: &Shape<Name>) -> bool {
 }
 
 fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Error> {
-    let wrong_type = |expected| Error::WrongType {
-        family,
-        tensor: name.tensor.clone(),
-        found: tensor.quant.name(),
-        expected,
-    };
+    let wrong_type =
+        |expected| Error::WrongType { family, tensor: name.tensor.clone(), found: tensor.quant.name(), expected };
     if is_integer(tensor.quant) {
         return Err(wrong_type("a floating-point or quantised type"));
     }
@@ -183,28 +157,15 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
             let start = name.rows.as_ref().map_or(0, |rows| rows.start) as usize;
             let bytes = tensor.quant.block_bytes();
             let mut values = vec![0.0; rows];
-            tensor
-                .quant
-                .dequantise(&tensor.data[start * bytes..(start + rows) * bytes], &mut values);
+            tensor.quant.dequantise(&tensor.data[start * bytes..(start + rows) * bytes], &mut values);
             values.iter_mut().for_each(|value| *value += plus);
             Ok(Weight::Vector(values))
         }
         Role::Matrix => {
-            let row_bytes = tensor
-                .quant
-                .row_bytes(columns)
-                .ok_or_else(|| wrong_type("rows of whole blocks"))?;
+            let row_bytes = tensor.quant.row_bytes(columns).ok_or_else(|| wrong_type("rows of whole blocks"))?;
             let start = name.rows.as_ref().map_or(0, |rows| rows.start) as usize * row_bytes;
-            let data = tensor
-                .data
-                .slice(start..start + rows * row_bytes)
-                .ok_or_else(|| wrong_type("whole rows"))?;
-            Ok(Weight::Matrix(Matrix {
-                quant: tensor.quant,
-                rows,
-                columns,
-                data,
-            }))
+            let data = tensor.data.slice(start..start + rows * row_bytes).ok_or_else(|| wrong_type("whole rows"))?;
+            Ok(Weight::Matrix(Matrix { quant: tensor.quant, rows, columns, data }))
         }
     }
 }
@@ -241,15 +202,9 @@ mod tests {
             matrices
         };
         let (stored, full) = (collect(&stored), collect(&full));
-        assert!(
-            stored.iter().any(|matrix| matrix.quant == Quant::Q4_K),
-            "the test needs a quantised model"
-        );
+        assert!(stored.iter().any(|matrix| matrix.quant == Quant::Q4_K), "the test needs a quantised model");
         for (stored, full) in stored.iter().zip(&full) {
-            assert_eq!(
-                (full.quant, full.rows, full.columns),
-                (Quant::F32, stored.rows, stored.columns)
-            );
+            assert_eq!((full.quant, full.rows, full.columns), (Quant::F32, stored.rows, stored.columns));
             let row = stored.rows - 1;
             let (mut expected, mut found) = (vec![0.0; stored.columns], vec![0.0; stored.columns]);
             stored.quant.dequantise(stored.row(row), &mut expected);

@@ -10,10 +10,7 @@ pub struct Pages {
 impl Pages {
     /// A pool of `total` pages, all free.
     pub fn new(total: u32) -> Self {
-        Self {
-            free: (0..total).rev().collect(),
-            total,
-        }
+        Self { free: (0..total).rev().collect(), total }
     }
 
     /// Takes a page, if one is free.
@@ -28,10 +25,7 @@ impl Pages {
     pub fn give(&mut self, page: u32) {
         assert!(page < self.total, "page {page} of a pool of {}", self.total);
         self.free.push(page);
-        assert!(
-            self.free.len() <= self.total as usize,
-            "more pages given back than taken"
-        );
+        assert!(self.free.len() <= self.total as usize, "more pages given back than taken");
     }
 
     /// Pages that are free.

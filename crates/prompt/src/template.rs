@@ -58,18 +58,8 @@ use text::Text;
 use value::{Origin, from_json, from_text, list, map};
 
 /// Roles that templates may build special tokens from; a message's role that is none of them is conversation text.
-pub const ROLES: [&str; 10] = [
-    "assistant",
-    "developer",
-    "environment",
-    "function",
-    "ipython",
-    "model",
-    "observation",
-    "system",
-    "tool",
-    "user",
-];
+pub const ROLES: [&str; 10] =
+    ["assistant", "developer", "environment", "function", "ipython", "model", "observation", "system", "tool", "user"];
 
 /// How deep frames may nest, macros calling macros above all (five frames each): past any sensible schema's depth, well
 /// before the stack of a thread with 2 MiB.
@@ -126,10 +116,7 @@ pub enum Error {
 
 impl Error {
     fn limit(limit: &str, max: u64) -> Self {
-        Self::Limit {
-            limit: limit.to_owned(),
-            max,
-        }
+        Self::Limit { limit: limit.to_owned(), max }
     }
 
     fn syntax(line: usize, message: String) -> Self {
@@ -221,9 +208,7 @@ pub struct Template {
 
 impl std::fmt::Debug for Template {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Template")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
+        f.debug_struct("Template").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -238,10 +223,7 @@ impl Template {
         environment
             .add_template_owned(NAME, rewritten)
             .map_err(|error| Error::syntax(error.line().unwrap_or(0), message(&error)))?;
-        Ok(Self {
-            environment,
-            limits: None,
-        })
+        Ok(Self { environment, limits: None })
     }
 
     /// The same template with limits of its own instead of [`Limits::of_conversation`].
@@ -272,12 +254,8 @@ impl Template {
         // A clone shares the compiled template; the fuel belongs to this render.
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(limits.instructions_max));
-        let template = environment
-            .get_template(NAME)
-            .map_err(|error| rendering_error(&error, limits))?;
-        let marked = template
-            .render(context)
-            .map_err(|error| rendering_error(&error, limits))?;
+        let template = environment.get_template(NAME).map_err(|error| rendering_error(&error, limits))?;
+        let marked = template.render(context).map_err(|error| rendering_error(&error, limits))?;
         Ok(Text::decode(&marked))
     }
 }
@@ -285,11 +263,7 @@ impl Template {
 /// The variables as the template finds them.
 fn context(variables: &Object, limits: Limits) -> Result<BTreeMap<String, Value>, Error> {
     // Making the conversation's values is not the template's doing: it is paid from a budget of its own.
-    let making = Budget::new(Limits {
-        work_bytes_max: u64::MAX,
-        value_bytes_max: u64::MAX,
-        ..limits
-    });
+    let making = Budget::new(Limits { work_bytes_max: u64::MAX, value_bytes_max: u64::MAX, ..limits });
     let failed = |error: minijinja::Error| rendering_error(&error, limits);
     let mut context = BTreeMap::new();
     for name in ["tools", "documents"] {
@@ -395,10 +369,7 @@ fn rendering_error(error: &minijinja::Error, limits: Limits) -> Error {
         }
         cause = found.source();
     }
-    Error::Failed {
-        line: error.line().unwrap_or(0),
-        message: message(error),
-    }
+    Error::Failed { line: error.line().unwrap_or(0), message: message(error) }
 }
 
 fn message(error: &minijinja::Error) -> String {

@@ -35,12 +35,7 @@ fn expressions_and_statements_print_what_jinja2_prints() {
             other => failures.push(format!("{source}: {other:?} instead of {expected:?}")),
         }
     }
-    assert!(
-        failures.is_empty(),
-        "{} failed:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
 /// Renders every case under a folder and prints a table of what passed; fails if anything did not.
@@ -58,9 +53,7 @@ fn check(folder: &Path, cases_wanted: usize) {
         let mut passed = 0;
         for case in cases {
             let id = member(case, "conversation");
-            let conversation = items(&conversations)
-                .iter()
-                .find(|conversation| member(conversation, "id") == id);
+            let conversation = items(&conversations).iter().find(|conversation| member(conversation, "id") == id);
             match outcome(&template, &variables(&index, conversation.unwrap(), case), case) {
                 Ok(()) => passed += 1,
                 Err(reason) => failures.push(format!("{name} {}: {reason}", id.as_str().unwrap())),
@@ -69,12 +62,7 @@ fn check(folder: &Path, cases_wanted: usize) {
         println!("{name:60} {passed:3}/{}", cases.len());
         total += cases.len();
     }
-    assert!(
-        failures.is_empty(),
-        "{} of {total} cases failed:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} of {total} cases failed:\n{}", failures.len(), failures.join("\n"));
     assert_eq!(total, cases_wanted);
 }
 
@@ -83,9 +71,8 @@ fn check(folder: &Path, cases_wanted: usize) {
 fn outcome(template: &Template, variables: &Object, case: &Json) -> Result<(), String> {
     let case = case.as_object().unwrap();
     let rendered = template.render(variables);
-    let joined = template
-        .render_spans(variables)
-        .map(|spans| spans.into_iter().map(|span| span.text).collect::<String>());
+    let joined =
+        template.render_spans(variables).map(|spans| spans.into_iter().map(|span| span.text).collect::<String>());
     assert_eq!(rendered.is_ok(), joined.is_ok());
     match (case.get("expected").and_then(Json::as_str), rendered) {
         (Some(expected), Ok(text)) => {
@@ -113,11 +100,7 @@ fn difference(text: &str, expected: &str) -> Option<String> {
     let around = |text: &str| {
         String::from_utf8_lossy(&text.as_bytes()[at.saturating_sub(20)..text.len().min(at + 60)]).into_owned()
     };
-    Some(format!(
-        "at byte {at}: {:?} instead of {:?}",
-        around(text),
-        around(expected)
-    ))
+    Some(format!("at byte {at}: {:?} instead of {:?}", around(text), around(expected)))
 }
 
 fn variables(index: &Json, conversation: &Json, case: &Json) -> Object {

@@ -24,10 +24,7 @@ fn endless_work_ends_with_the_limit_on_instructions() {
         "{% for i in range(99) recursive %}{{ loop(range(99)) }}{% endfor %}",
     ] {
         let limit = limit_of(source);
-        assert!(
-            ["instructions", "levels of recursion", "render work bytes"].contains(&&*limit),
-            "{source}: {limit}"
-        );
+        assert!(["instructions", "levels of recursion", "render work bytes"].contains(&&*limit), "{source}: {limit}");
     }
     assert_eq!(limit_of("{% for i in range(1000000000) %}{% endfor %}"), "range items");
 }
@@ -72,10 +69,7 @@ const LARGE: &[(&str, &str)] = &[
         "{% set ns = namespace(a='aaaaaaaa') %}{% for i in range(99) %}{% set ns.a = ns.a + ns.a %}{% endfor %}",
         "value bytes",
     ),
-    (
-        "{% set ns = namespace(a=[1]) %}{% for i in range(99) %}{% set ns.a = ns.a + ns.a %}{% endfor %}",
-        "value bytes",
-    ),
+    ("{% set ns = namespace(a=[1]) %}{% for i in range(99) %}{% set ns.a = ns.a + ns.a %}{% endfor %}", "value bytes"),
     (
         "{% set ns = namespace(a=[1]) %}{% for i in range(99) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a == [ns.a] }}",
         "value bytes",
@@ -96,30 +90,18 @@ const LARGE: &[(&str, &str)] = &[
         "{% macro f(a) %}{{ a }}{{ a }}{% endmacro %}{% set ns = namespace(a='a') %}{% for i in range(99) %}{% set ns.a = f(ns.a) %}{% endfor %}",
         "output bytes",
     ),
-    (
-        "{% set ns = namespace(a=[1]) %}{% for i in range(999) %}{% set ns.a = [ns.a] %}{% endfor %}",
-        "value depth",
-    ),
+    ("{% set ns = namespace(a=[1]) %}{% for i in range(999) %}{% set ns.a = [ns.a] %}{% endfor %}", "value depth"),
     (
         "{% set ns = namespace(a=[1]) %}{% for i in range(999) %}{% set ns.a = ns.a|batch(1) %}{% endfor %}",
         "value depth",
     ),
-    (
-        "{% set ns = namespace(a=1) %}{% for i in range(999) %}{% set ns.a = {'a': ns.a} %}{% endfor %}",
-        "value depth",
-    ),
+    ("{% set ns = namespace(a=1) %}{% for i in range(999) %}{% set ns.a = {'a': ns.a} %}{% endfor %}", "value depth"),
     (
         "{% set ns = namespace(a=1) %}{% for i in range(999) %}{% set ns.a = namespace(b=ns.a) %}{% endfor %}",
         "value depth",
     ),
-    (
-        "{% for i in range(99999) %}{{ 'a' * 1000 }}{% endfor %}",
-        "output bytes",
-    ),
-    (
-        "{% set x %}{% for i in range(99999) %}{{ 'a' * 1000 }}{% endfor %}{% endset %}",
-        "output bytes",
-    ),
+    ("{% for i in range(99999) %}{{ 'a' * 1000 }}{% endfor %}", "output bytes"),
+    ("{% set x %}{% for i in range(99999) %}{{ 'a' * 1000 }}{% endfor %}{% endset %}", "output bytes"),
     (
         "{% set a = 'a' * 8000000 %}{% for i in range(99999) %}{% if a == a ~ '' %}{% endif %}{% endfor %}",
         "render work bytes",
@@ -136,14 +118,8 @@ const LARGE: &[(&str, &str)] = &[
         "{% set a = 'a' * 8000000 %}{% set d = {} %}{% for i in range(99999) %}{% if d[a] %}{% endif %}{% endfor %}",
         "render work bytes",
     ),
-    (
-        "{% set a = range(99999)|list %}{% for i in a %}{% if a|sort %}{% endif %}{% endfor %}",
-        "render work bytes",
-    ),
-    (
-        "{% set a = range(99999)|list %}{{ a|unique|list|length }}",
-        "render work bytes",
-    ),
+    ("{% set a = range(99999)|list %}{% for i in a %}{% if a|sort %}{% endif %}{% endfor %}", "render work bytes"),
+    ("{% set a = range(99999)|list %}{{ a|unique|list|length }}", "render work bytes"),
     (
         "{% set a = range(99999)|list %}{% for i in a %}{% if a|map('string') %}{% endif %}{% endfor %}",
         "render work bytes",
@@ -159,15 +135,9 @@ fn recursion_is_bounded() {
         "{% macro f() %}{% call f() %}{{ f() }}{% endcall %}{% endmacro %}{{ f() }}",
     ] {
         let result = render(source);
-        assert!(
-            matches!(result, Err(Error::Limit { .. } | Error::Failed { .. })),
-            "{source}: {result:?}"
-        );
+        assert!(matches!(result, Err(Error::Limit { .. } | Error::Failed { .. })), "{source}: {result:?}");
     }
-    assert_eq!(
-        limit_of("{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}"),
-        "levels of recursion"
-    );
+    assert_eq!(limit_of("{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}"), "levels of recursion");
     let nested = "{% for i in [1] %}".repeat(1000) + &"{% endfor %}".repeat(1000);
     assert!(render(&nested).is_err());
     let brackets = format!("{{{{ {}1{} }}}}", "[".repeat(5000), "]".repeat(5000));
@@ -176,19 +146,7 @@ fn recursion_is_bounded() {
     assert_eq!(render(&chain).unwrap(), "501");
     let alternatives = "{% if 0 %}".to_owned() + &"{% elif 0 %}".repeat(20_000) + "{% endif %}";
     assert!(render(&alternatives).is_err());
-    for operator in [
-        "~ 1",
-        "and 1",
-        "or 0",
-        "== 1",
-        "* 1",
-        "- 0",
-        "|string",
-        "is defined",
-        ".a",
-        "[0]",
-        "if 1",
-    ] {
+    for operator in ["~ 1", "and 1", "or 0", "== 1", "* 1", "- 0", "|string", "is defined", ".a", "[0]", "if 1"] {
         let chain = format!("{{{{ 1 {} }}}}", format!("{operator} ").repeat(20_000));
         let _ = render(&chain);
     }
@@ -220,11 +178,7 @@ fn nothing_outside_is_reached() {
         "{{ 1|pprint }}",
         "{{ [1]|random }}",
     ] {
-        assert!(
-            matches!(render(source), Err(Error::Failed { .. })),
-            "{source}: {:?}",
-            render(source)
-        );
+        assert!(matches!(render(source), Err(Error::Failed { .. })), "{source}: {:?}", render(source));
     }
     assert!(matches!(render("{{ _kauri_budget }}"), Err(Error::Syntax { .. })));
     assert_eq!(render("{{ messages._kauri }}|{{ ''.__class__ }}").unwrap(), "|");
@@ -309,26 +263,15 @@ fn conversations_are_limited() {
 
 #[test]
 fn limits_can_be_set() {
-    let limits = Limits {
-        instructions_max: 100,
-        work_bytes_max: 8000,
-        value_bytes_max: 2000,
-        output_bytes_max: 1000,
-    };
+    let limits = Limits { instructions_max: 100, work_bytes_max: 8000, value_bytes_max: 2000, output_bytes_max: 1000 };
     let none = Object::new();
     let render = |source: &str| Template::compile(source).unwrap().with_limits(limits).render(&none);
     assert_eq!(render("{{ 'a' * 1000 }}").unwrap().len(), 1000);
     for (source, name) in [
         ("{{ 'a' * 1001 }}", "output bytes"),
         ("{{ 'a' * 2001 }}", "value bytes"),
-        (
-            "{% for i in range(20) %}{{ '' }}{{ '' }}{{ '' }}{% endfor %}",
-            "instructions",
-        ),
-        (
-            "{% for i in range(9) %}{% set a = 'a' * 999 %}{% endfor %}",
-            "render work bytes",
-        ),
+        ("{% for i in range(20) %}{{ '' }}{{ '' }}{{ '' }}{% endfor %}", "instructions"),
+        ("{% for i in range(9) %}{% set a = 'a' * 999 %}{% endfor %}", "render work bytes"),
     ] {
         match render(source) {
             Err(Error::Limit { limit, .. }) => assert_eq!(limit, name, "{source}"),

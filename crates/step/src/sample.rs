@@ -83,12 +83,7 @@ impl Sampling {
         let signed = |value: f32| (-2.0..=2.0).contains(&value);
         let positive = |value: f32, most: f32| value > 0.0 && value <= most;
         let checks = [
-            (
-                "temperature",
-                "from 0 to 100",
-                self.temperature,
-                (0.0..=100.0).contains(&self.temperature),
-            ),
+            ("temperature", "from 0 to 100", self.temperature, (0.0..=100.0).contains(&self.temperature)),
             ("top_p", "over 0 and at most 1", self.top_p, positive(self.top_p, 1.0)),
             ("min_p", "from 0 to 1", self.min_p, (0.0..=1.0).contains(&self.min_p)),
             (
@@ -97,32 +92,13 @@ impl Sampling {
                 self.repetition_penalty,
                 positive(self.repetition_penalty, 100.0),
             ),
-            (
-                "frequency_penalty",
-                "from -2 to 2",
-                self.frequency_penalty,
-                signed(self.frequency_penalty),
-            ),
-            (
-                "presence_penalty",
-                "from -2 to 2",
-                self.presence_penalty,
-                signed(self.presence_penalty),
-            ),
-            (
-                "penalty_window",
-                "at most 8192",
-                self.penalty_window as f32,
-                self.penalty_window <= PENALTY_WINDOW_MAX,
-            ),
+            ("frequency_penalty", "from -2 to 2", self.frequency_penalty, signed(self.frequency_penalty)),
+            ("presence_penalty", "from -2 to 2", self.presence_penalty, signed(self.presence_penalty)),
+            ("penalty_window", "at most 8192", self.penalty_window as f32, self.penalty_window <= PENALTY_WINDOW_MAX),
         ];
         match checks.iter().find(|(.., valid)| !valid) {
             None => Ok(()),
-            Some(&(field, range, value, _)) => Err(Error {
-                field,
-                range,
-                value: f64::from(value),
-            }),
+            Some(&(field, range, value, _)) => Err(Error { field, range, value: f64::from(value) }),
         }
     }
 
@@ -181,10 +157,7 @@ impl Candidate {
 }
 
 /// The cut that keeps everything that can be chosen at all.
-const EVERYTHING: Candidate = Candidate {
-    logit: f32::MIN,
-    token: u32::MAX,
-};
+const EVERYTHING: Candidate = Candidate { logit: f32::MIN, token: u32::MAX };
 
 impl Sampler {
     /// A sampler for rows of `vocabulary` logits. Fails when a parameter is outside its range.
@@ -224,10 +197,7 @@ impl Sampler {
         if self.sampling.temperature == 0.0 {
             let block = self.block_max.iter().position(|&block_max| block_max == max)?;
             let token = row.tokens(block).find(|&(_, logit)| logit == max)?.0;
-            return Some(Choice {
-                token,
-                probability: 1.0,
-            });
+            return Some(Choice { token, probability: 1.0 });
         }
         let cut = self.cut(&row, max);
         self.draw(&row, max, cut, uniform(self.sampling.seed, position))
@@ -255,8 +225,7 @@ impl Sampler {
     /// Notes the largest logit of every block, and returns the largest of all.
     fn survey(&mut self, row: &Row<'_>) -> f32 {
         self.block_max.clear();
-        self.block_max
-            .extend((0..row.blocks()).map(|block| row.block_max(block)));
+        self.block_max.extend((0..row.blocks()).map(|block| row.block_max(block)));
         largest(&self.block_max)
     }
 
@@ -286,12 +255,7 @@ impl Sampler {
             self.candidates.clear();
             let maxima = self.block_max.iter().map(|&logit| Candidate { logit, token: 0 });
             self.candidates.extend(maxima);
-            floor = self
-                .candidates
-                .select_nth_unstable_by(k - 1, |a, b| a.order(*b))
-                .1
-                .logit
-                .max(f32::MIN);
+            floor = self.candidates.select_nth_unstable_by(k - 1, |a, b| a.order(*b)).1.logit.max(f32::MIN);
         }
         self.gather(row, floor, EVERYTHING);
         if self.candidates.len() < k {
@@ -320,11 +284,7 @@ impl Sampler {
         for distance in [4.0, 8.0, 16.0, f32::INFINITY] {
             let floor = (max - distance).max(cut.logit);
             self.gather(row, floor, cut);
-            let weight: f64 = self
-                .candidates
-                .iter()
-                .map(|candidate| weight(candidate.logit - max))
-                .sum();
+            let weight: f64 = self.candidates.iter().map(|candidate| weight(candidate.logit - max)).sum();
             if weight >= target || floor == cut.logit || distance == f32::INFINITY {
                 break;
             }
@@ -377,12 +337,7 @@ impl Sampler {
         // Rounding may leave a little of the sum over, of all blocks or within one: the last that weighs anything takes it.
         let mut left = uniform * total;
         let mut drawn = None;
-        for (block, &block_weight) in self
-            .block_weight
-            .iter()
-            .enumerate()
-            .filter(|&(_, &weight)| weight > 0.0)
-        {
+        for (block, &block_weight) in self.block_weight.iter().enumerate().filter(|&(_, &weight)| weight > 0.0) {
             drawn = Some(block);
             if left < block_weight {
                 break;
@@ -456,11 +411,7 @@ impl Row<'_> {
         out[..logits.len()].copy_from_slice(logits);
         for (logit, bit) in out.iter_mut().zip(BITS) {
             let number = if *logit > f32::MAX { f32::MAX } else { *logit };
-            *logit = if number > f32::NEG_INFINITY && allowed & bit != 0 {
-                number
-            } else {
-                f32::NEG_INFINITY
-            };
+            *logit = if number > f32::NEG_INFINITY && allowed & bit != 0 { number } else { f32::NEG_INFINITY };
         }
         out
     }
@@ -485,10 +436,7 @@ fn largest(values: &[f32]) -> f32 {
             *lane = if value > *lane { value } else { *lane };
         }
     }
-    lanes
-        .iter()
-        .chain(rest)
-        .fold(f32::NEG_INFINITY, |max, &value| if value > max { value } else { max })
+    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |max, &value| if value > max { value } else { max })
 }
 
 /// Below it the exponential of an f32 is nothing.
@@ -555,10 +503,7 @@ fn logarithm(share: f32) -> f32 {
 
 /// The draw for a position: uniform in [0, 1), 53 bits of Philox4x32-10.
 pub fn uniform(seed: u64, position: u64) -> f64 {
-    let [low, high, ..] = philox(
-        [position as u32, (position >> 32) as u32, 0, 0],
-        [seed as u32, (seed >> 32) as u32],
-    );
+    let [low, high, ..] = philox([position as u32, (position >> 32) as u32, 0, 0], [seed as u32, (seed >> 32) as u32]);
     let bits = (u64::from(high) << 32 | u64::from(low)) >> 11;
     bits as f64 / (1_u64 << 53) as f64
 }
@@ -567,12 +512,7 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let a = u64::from(counter[0]) * 0xd251_1f53;
         let b = u64::from(counter[2]) * 0xcd9e_8d57;
-        counter = [
-            (b >> 32) as u32 ^ counter[1] ^ key[0],
-            b as u32,
-            (a >> 32) as u32 ^ counter[3] ^ key[1],
-            a as u32,
-        ];
+        counter = [(b >> 32) as u32 ^ counter[1] ^ key[0], b as u32, (a >> 32) as u32 ^ counter[3] ^ key[1], a as u32];
         key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
     }
     counter
@@ -588,11 +528,7 @@ pub fn log_probability(logits: &[f32], token: u32) -> f32 {
     let total: f64 = logits
         .chunks(BLOCK)
         .map(|block| {
-            block
-                .iter()
-                .filter(|logit| !logit.is_nan())
-                .map(|logit| weight(logit.min(f32::MAX) - max))
-                .sum::<f64>()
+            block.iter().filter(|logit| !logit.is_nan()).map(|logit| weight(logit.min(f32::MAX) - max)).sum::<f64>()
         })
         .sum();
     (f64::from(logit.min(f32::MAX) - max) - total.ln()) as f32

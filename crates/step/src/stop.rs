@@ -79,10 +79,7 @@ impl Stops {
     /// The next piece of text. After a stop string nothing more comes out.
     pub fn push(&mut self, text: &str) -> Output {
         if self.stopped.is_some() {
-            return Output {
-                text: String::new(),
-                stopped: self.stopped,
-            };
+            return Output { text: String::new(), stopped: self.stopped };
         }
         let before = self.held.len();
         self.held.push_str(text);
@@ -97,23 +94,12 @@ impl Stops {
             if let Some((bytes, index)) = complete {
                 self.stopped = Some(index);
                 self.held.truncate(before + at + 1 - bytes);
-                return Output {
-                    text: std::mem::take(&mut self.held),
-                    stopped: self.stopped,
-                };
+                return Output { text: std::mem::take(&mut self.held), stopped: self.stopped };
             }
         }
-        let matched = self
-            .automata
-            .iter()
-            .map(|automaton| automaton.matched)
-            .max()
-            .unwrap_or(0);
+        let matched = self.automata.iter().map(|automaton| automaton.matched).max().unwrap_or(0);
         let kept = self.held.split_off(self.held.len() - matched);
-        Output {
-            text: std::mem::replace(&mut self.held, kept),
-            stopped: None,
-        }
+        Output { text: std::mem::replace(&mut self.held, kept), stopped: None }
     }
 
     /// The answer has ended: what was held back was no stop string after all.
@@ -146,11 +132,7 @@ impl Automaton {
             matched += usize::from(stop[length] == stop[matched]);
             shorter[length + 1] = matched;
         }
-        Self {
-            stop,
-            shorter,
-            matched: 0,
-        }
+        Self { stop, shorter, matched: 0 }
     }
 
     /// Takes a byte; whether the stop string is complete with it.
@@ -227,16 +209,7 @@ mod tests {
     #[test]
     fn every_cut_of_a_text_gives_the_same() {
         let strings = ["END", "ND\n", "é漢", "\u{1f388}\u{1f388}"];
-        for text in [
-            "say END now",
-            "EENEND",
-            "xND\ny",
-            "éé漢!",
-            "a🎈b🎈🎈c",
-            "EN",
-            "END",
-            "nothing at all",
-        ] {
+        for text in ["say END now", "EENEND", "xND\ny", "éé漢!", "a🎈b🎈🎈c", "EN", "END", "nothing at all"] {
             let expected = reference(&strings, text);
             let borders: Vec<usize> = text.char_indices().map(|(at, _)| at).skip(1).collect();
             for choice in 0..1_u32 << borders.len() {
@@ -261,10 +234,7 @@ mod tests {
         assert_eq!(list(STOPS_MAX + 1, "a").unwrap_err(), Error::TooMany { count: 17 });
         assert_eq!(list(1, "").unwrap_err().to_string(), "stop[0] is empty");
         assert!(list(1, &"a".repeat(STOP_BYTES_MAX)).is_ok());
-        assert_eq!(
-            list(1, &"a".repeat(1025)).unwrap_err(),
-            Error::TooLong { index: 0, bytes: 1025 }
-        );
+        assert_eq!(list(1, &"a".repeat(1025)).unwrap_err(), Error::TooLong { index: 0, bytes: 1025 });
     }
 
     proptest! {

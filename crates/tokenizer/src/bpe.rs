@@ -103,14 +103,7 @@ impl Bpe {
             (0..=255u8).for_each(|byte| bytes[byte as usize] = vocabulary.word(&[byte]).unwrap_or(NO_TOKEN));
         }
         let settled = (0..vocabulary.len()).map(|_| AtomicU8::new(UNSEEN)).collect();
-        Ok(Self {
-            merges: table,
-            bytes,
-            settled,
-            unknown,
-            splitter,
-            style,
-        })
+        Ok(Self { merges: table, bytes, settled, unknown, splitter, style })
     }
 
     /// Appends the ids of `text`, which holds no special tokens. `after` is what comes before it.
@@ -170,10 +163,7 @@ impl Bpe {
             match vocabulary.word(bytes) {
                 Some(id) => word.push(at, len, id),
                 None if bytes.iter().all(|&byte| self.bytes[byte as usize] != NO_TOKEN) => {
-                    bytes
-                        .iter()
-                        .enumerate()
-                        .for_each(|(i, &byte)| word.push(at + i, 1, self.bytes[byte as usize]));
+                    bytes.iter().enumerate().for_each(|(i, &byte)| word.push(at + i, 1, self.bytes[byte as usize]));
                 }
                 None => word.push(at, len, NO_TOKEN),
             }
@@ -246,10 +236,7 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
         }
         let bytes = rest.as_bytes();
         let word = bytes.iter().position(|&byte| byte != b' ').unwrap_or(bytes.len());
-        let end = bytes[word..]
-            .iter()
-            .position(|&byte| byte == b' ')
-            .map_or(bytes.len(), |len| word + len);
+        let end = bytes[word..].iter().position(|&byte| byte == b' ').map_or(bytes.len(), |len| word + len);
         let (part, tail) = rest.split_at(end);
         rest = tail;
         Some(part)
@@ -292,16 +279,9 @@ impl Rule<'_> {
                 .map(|(at, _)| (&line[..at], &line[at + 1..])),
         }
         .filter(|(left, right)| !left.is_empty() && !right.is_empty())
-        .ok_or_else(|| Error::MergeShape {
-            index,
-            merge: written(),
-        })?;
+        .ok_or_else(|| Error::MergeShape { index, merge: written() })?;
         scratch.clear();
-        let missing = |part: &str| Error::Merge {
-            index,
-            merge: written(),
-            missing: shown(part),
-        };
+        let missing = |part: &str| Error::Merge { index, merge: written(), missing: shown(part) };
         spell(left, symbols, scratch).ok_or_else(|| missing(left))?;
         let middle = scratch.len();
         spell(right, symbols, scratch).ok_or_else(|| missing(right))?;
@@ -355,11 +335,7 @@ pub(crate) fn push_bytes_token(vocabulary: &mut Vocabulary, token: &str, scratch
 pub(crate) fn push_marked_token(vocabulary: &mut Vocabulary, token: &str, scratch: &mut Vec<u8>) -> Result<(), Error> {
     scratch.clear();
     push_plain(token, scratch);
-    let reach = if token.contains(' ') {
-        Reach::Nothing
-    } else {
-        Reach::Word
-    };
+    let reach = if token.contains(' ') { Reach::Nothing } else { Reach::Word };
     vocabulary.push(scratch, Kind::Normal, reach)?;
     Ok(())
 }
@@ -373,11 +349,8 @@ pub(crate) fn named_byte(name: &str) -> Option<u8> {
 
 /// Whether no token of text has a space after something else, so that no merge crosses from a word to the next.
 pub(crate) fn words_are_apart(vocabulary: &Vocabulary) -> bool {
-    vocabulary
-        .kinds()
-        .filter(|&(_, kind)| kind == Kind::Normal)
-        .all(|(id, _)| {
-            let bytes = vocabulary.bytes(id).unwrap_or_default();
-            !bytes.windows(2).any(|pair| pair[0] != b' ' && pair[1] == b' ')
-        })
+    vocabulary.kinds().filter(|&(_, kind)| kind == Kind::Normal).all(|(id, _)| {
+        let bytes = vocabulary.bytes(id).unwrap_or_default();
+        !bytes.windows(2).any(|pair| pair[0] != b' ' && pair[1] == b' ')
+    })
 }

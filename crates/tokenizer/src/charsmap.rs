@@ -24,9 +24,7 @@ impl Charsmap {
         if bytes.is_empty() {
             return Ok(Self::default());
         }
-        let (length, rest) = bytes
-            .split_first_chunk::<4>()
-            .ok_or(DAMAGED("shorter than its length field"))?;
+        let (length, rest) = bytes.split_first_chunk::<4>().ok_or(DAMAGED("shorter than its length field"))?;
         let length = u32::from_le_bytes(*length) as usize;
         let (array, replacements) = rest.split_at_checked(length).ok_or(DAMAGED("shorter than it says"))?;
         let (units, []) = array.as_chunks::<4>() else {
@@ -133,10 +131,7 @@ pub(crate) mod tests {
         let good = of_bytes(&[(b'A', "a")]);
         assert!(Charsmap::parse(&good[..3]).is_err());
         assert!(Charsmap::parse(&good[..100]).is_err());
-        assert!(
-            Charsmap::parse(&good[..good.len() - 1]).is_err(),
-            "the replacement does not end"
-        );
+        assert!(Charsmap::parse(&good[..good.len() - 1]).is_err(), "the replacement does not end");
         let mut far = good.clone();
         far[4..8].copy_from_slice(&(0x001F_FFFFu32 << 10).to_le_bytes());
         assert!(Charsmap::parse(&far).is_err());

@@ -51,11 +51,7 @@ fn bpe(metadata: &Metadata, model: &str) -> Result<Inner, Error> {
     let vocabulary = vocabulary(metadata, if characters { Spelling::Marked } else { Spelling::Bytes })?;
     let merges = strings(metadata, MERGES)?.ok_or(Error::Missing { key: MERGES })?;
     let style = bpe::Style {
-        symbols: if characters {
-            Symbols::Characters
-        } else {
-            Symbols::Bytes
-        },
+        symbols: if characters { Symbols::Characters } else { Symbols::Bytes },
         whole_words: rule.whole_words,
         nfc: rule.nfc,
         prefix: match metadata.bool(SPACE_PREFIX) {
@@ -68,15 +64,7 @@ fn bpe(metadata: &Metadata, model: &str) -> Result<Inner, Error> {
     let unknown = id(metadata, UNKNOWN, &vocabulary);
     let rules = Lines { lines: merges, next: 0 };
     let model = Model::Bpe(Bpe::new(&vocabulary, rules, unknown, splitter, style)?);
-    finish(
-        metadata,
-        vocabulary,
-        model,
-        Habits {
-            add_bos: rule.add_bos,
-            ..Habits::default()
-        },
-    )
+    finish(metadata, vocabulary, model, Habits { add_bos: rule.add_bos, ..Habits::default() })
 }
 
 fn spm(metadata: &Metadata) -> Result<Inner, Error> {
@@ -84,13 +72,7 @@ fn spm(metadata: &Metadata) -> Result<Inner, Error> {
     let space = metadata.bool(SPACE_PREFIX).unwrap_or(true);
     let unknown = id(metadata, UNKNOWN, &vocabulary).or_else(|| in_range(0, &vocabulary));
     let model = Model::Spm(Spm::new(&vocabulary, &scores(metadata, &vocabulary)?, unknown, space)?);
-    let habits = Habits {
-        bos: Some(1),
-        eos: Some(2),
-        add_bos: true,
-        drops_space: space,
-        ..Habits::default()
-    };
+    let habits = Habits { bos: Some(1), eos: Some(2), add_bos: true, drops_space: space, ..Habits::default() };
     finish(metadata, vocabulary, model, habits)
 }
 
@@ -101,21 +83,13 @@ fn unigram(metadata: &Metadata) -> Result<Inner, Error> {
     let normal = Normal {
         charsmap: Charsmap::parse(&charsmap)?,
         space_before: metadata.bool(SPACE_PREFIX).unwrap_or(false),
-        single_spaces: metadata
-            .bool("tokenizer.ggml.remove_extra_whitespaces")
-            .unwrap_or(false),
+        single_spaces: metadata.bool("tokenizer.ggml.remove_extra_whitespaces").unwrap_or(false),
     };
     let drops_space = normal.space_before;
     let unknown = id(metadata, UNKNOWN, &vocabulary).or_else(|| in_range(2, &vocabulary));
     let unknown = unknown.ok_or(Error::Missing { key: UNKNOWN })?;
     let model = Unigram::new(&vocabulary, &scores(metadata, &vocabulary)?, unknown, normal)?;
-    let habits = Habits {
-        eos: Some(1),
-        pad: Some(0),
-        add_eos: true,
-        drops_space,
-        ..Habits::default()
-    };
+    let habits = Habits { eos: Some(1), pad: Some(0), add_eos: true, drops_space, ..Habits::default() };
     finish(metadata, vocabulary, Model::Unigram(model), habits)
 }
 
@@ -124,16 +98,8 @@ fn wordpiece(metadata: &Metadata) -> Result<Inner, Error> {
     let unknown = id(metadata, UNKNOWN, &vocabulary).or_else(|| in_range(100, &vocabulary));
     let unknown = unknown.ok_or(Error::Missing { key: UNKNOWN })?;
     let lowercase = metadata.bool("tokenizer.ggml.normalizer.lowercase").unwrap_or(true);
-    let strip_accents = metadata
-        .bool("tokenizer.ggml.normalizer.strip_accents")
-        .unwrap_or(lowercase);
-    let model = Model::WordPiece(WordPiece::new(
-        unknown,
-        Style {
-            lowercase,
-            strip_accents,
-        },
-    )?);
+    let strip_accents = metadata.bool("tokenizer.ggml.normalizer.strip_accents").unwrap_or(lowercase);
+    let model = Model::WordPiece(WordPiece::new(unknown, Style { lowercase, strip_accents })?);
     let separator = ["tokenizer.ggml.seperator_token_id", "tokenizer.ggml.separator_token_id"]; // the format's spelling
     let separator = separator.iter().find_map(|key| id(metadata, key, &vocabulary));
     let habits = Habits {
@@ -246,20 +212,9 @@ fn named_tokens(metadata: &Metadata, vocabulary: &Vocabulary) -> Vec<Named> {
         let text = String::from_utf8_lossy(vocabulary.bytes(id)?).into_owned();
         let strip_right = phi3 && !matches!(&*text, "<unk>" | "<s>" | "<|endoftext|>");
         let in_text = kind == Kind::UserDefined && !is_markup(&text);
-        Some(Named {
-            text,
-            id,
-            strip_left: false,
-            strip_right,
-            single_word: false,
-            in_text,
-        })
+        Some(Named { text, id, strip_left: false, strip_right, single_word: false, in_text })
     };
-    vocabulary
-        .kinds()
-        .filter(|&(_, kind)| special(kind))
-        .filter_map(named)
-        .collect()
+    vocabulary.kinds().filter(|&(_, kind)| special(kind)).filter_map(named).collect()
 }
 
 fn named_rule(name: &str) -> Result<split::Named, Error> {
@@ -274,11 +229,7 @@ fn scores(metadata: &Metadata, vocabulary: &Vocabulary) -> Result<Vec<f64>, Erro
 }
 
 fn same_length(key: &'static str, found: usize, expected: usize) -> Result<(), Error> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(Error::Length { key, found, expected })
-    }
+    if found == expected { Ok(()) } else { Err(Error::Length { key, found, expected }) }
 }
 
 fn text<'m>(metadata: &'m Metadata, key: &'static str) -> Result<Option<&'m str>, Error> {
@@ -308,19 +259,12 @@ fn checked(metadata: &Metadata, key: &'static str, vocabulary: &Vocabulary) -> R
     if id < vocabulary.len() as u64 {
         return Ok(Some(id as u32));
     }
-    Err(Error::Id {
-        key,
-        id,
-        count: vocabulary.len(),
-    })
+    Err(Error::Id { key, id, count: vocabulary.len() })
 }
 
 /// A special token's id that is not needed; one outside the vocabulary, as some files have for "none", is none.
 fn id(metadata: &Metadata, key: &str, vocabulary: &Vocabulary) -> Option<u32> {
-    metadata
-        .u64(key)
-        .and_then(|id| u32::try_from(id).ok())
-        .and_then(|id| in_range(id, vocabulary))
+    metadata.u64(key).and_then(|id| u32::try_from(id).ok()).and_then(|id| in_range(id, vocabulary))
 }
 
 fn in_range(id: u32, vocabulary: &Vocabulary) -> Option<u32> {

@@ -39,31 +39,12 @@ pub(crate) fn read(json: &[u8], config: &Map<String, Json>, generation: &Map<Str
     let (bos, eos, pad) = (named("bos_token"), named("eos_token"), named("pad_token"));
     let (prefix, suffix) = around(&file, config, &vocabulary, bos, eos);
     let eot = known::turn_end(&vocabulary);
-    let ends = known::ends(
-        &vocabulary,
-        eos.into_iter().chain(generation_ends(generation, vocabulary.len())),
-    );
-    Ok(Inner {
-        vocabulary,
-        special,
-        model,
-        prefix,
-        suffix,
-        bos,
-        eos,
-        eot,
-        pad,
-        ends,
-        drops_space,
-    })
+    let ends = known::ends(&vocabulary, eos.into_iter().chain(generation_ends(generation, vocabulary.len())));
+    Ok(Inner { vocabulary, special, model, prefix, suffix, bos, eos, eot, pad, ends, drops_space })
 }
 
 fn bpe(file: &File<'_>, vocabulary: &Vocabulary, steps: &Steps) -> Result<Bpe, Error> {
-    let unknown = file
-        .model
-        .unk_token
-        .as_ref()
-        .and_then(|name| word_or_special(vocabulary, name.as_str()));
+    let unknown = file.model.unk_token.as_ref().and_then(|name| word_or_special(vocabulary, name.as_str()));
     let style = bpe::Style {
         symbols: steps.symbols,
         whole_words: file.model.ignore_merges,
@@ -113,10 +94,7 @@ impl<'a> Spelling<'a> {
         } else if kinds.contains(&"WordPiece") {
             let prefix = file.decoder.get("prefix").and_then(Json::as_str);
             Self::Continued(prefix.unwrap_or("##"))
-        } else if kinds
-            .iter()
-            .any(|kind| matches!(*kind, "Metaspace" | "Replace" | "ByteFallback"))
-        {
+        } else if kinds.iter().any(|kind| matches!(*kind, "Metaspace" | "Replace" | "ByteFallback")) {
             Self::Marked
         } else {
             Self::Plain
@@ -164,11 +142,7 @@ fn vocabulary(file: &File<'_>, steps: Option<&Steps>) -> Result<Vocabulary, Erro
     for (token, id) in file.model.vocab.tokens() {
         let entry = slot(&mut entries, id, most)?;
         if let Entry::Word(other) = *entry {
-            return Err(Error::Json(format!(
-                "id {id} belongs to both {:?} and {:?}",
-                shown(other),
-                shown(token)
-            )));
+            return Err(Error::Json(format!("id {id} belongs to both {:?} and {:?}", shown(other), shown(token))));
         }
         *entry = Entry::Word(token);
     }
@@ -181,10 +155,7 @@ fn vocabulary(file: &File<'_>, steps: Option<&Steps>) -> Result<Vocabulary, Erro
         };
         if let Some(other) = other {
             let (other, content) = (shown(other), shown(added.content.as_str()));
-            return Err(Error::Json(format!(
-                "id {} belongs to both {other:?} and {content:?}",
-                added.id
-            )));
+            return Err(Error::Json(format!("id {} belongs to both {other:?} and {content:?}", added.id)));
         }
         *entry = Entry::Added(added);
     }
@@ -212,11 +183,7 @@ fn vocabulary(file: &File<'_>, steps: Option<&Steps>) -> Result<Vocabulary, Erro
 
 fn slot<'e, 'a>(entries: &'e mut Vec<Entry<'a>>, id: u64, most: u64) -> Result<&'e mut Entry<'a>, Error> {
     if id >= most {
-        return Err(Error::Limit {
-            what: "a token id in tokenizer.json",
-            found: id,
-            limit: most,
-        });
+        return Err(Error::Limit { what: "a token id in tokenizer.json", found: id, limit: most });
     }
     let index = id as usize;
     if index >= entries.len() {
@@ -234,11 +201,7 @@ fn named_tokens(file: &File<'_>) -> Vec<Named> {
         single_word: added.single_word,
         in_text: !added.special && !is_markup(added.content.as_str()),
     };
-    file.added_tokens
-        .iter()
-        .filter(|added| !added.content.as_str().is_empty())
-        .map(named)
-        .collect()
+    file.added_tokens.iter().filter(|added| !added.content.as_str().is_empty()).map(named).collect()
 }
 
 /// The name that `tokenizer_config.json` gives for a role: text, or an object with the text.
@@ -253,10 +216,7 @@ fn generation_ends(generation: &Map<String, Json>, count: usize) -> Vec<u32> {
         Some(id) => id.as_u64().into_iter().collect(),
         None => Vec::new(),
     };
-    ids.into_iter()
-        .filter(|&id| id < count as u64)
-        .map(|id| id as u32)
-        .collect()
+    ids.into_iter().filter(|&id| id < count as u64).map(|id| id as u32).collect()
 }
 
 /// What goes before and after a prompt: as the configuration says, else as the post-processor does it.
@@ -269,25 +229,15 @@ fn around(
 ) -> (Vec<u32>, Vec<u32>) {
     let (mut prefix, mut suffix) = (Vec::new(), Vec::new());
     visit(&file.post_processor, &mut |step| {
-        let pair = |key: &str| {
-            step.get(key)
-                .and_then(|pair| vocabulary.special(pair.get(0)?.as_str()?))
-        };
+        let pair = |key: &str| step.get(key).and_then(|pair| vocabulary.special(pair.get(0)?.as_str()?));
         match step.get("type").and_then(Json::as_str) {
             Some("BertProcessing" | "RobertaProcessing") => {
                 prefix = pair("cls").into_iter().collect();
                 suffix = pair("sep").into_iter().collect();
             }
             Some("TemplateProcessing") => {
-                let parts = step
-                    .get("single")
-                    .and_then(Json::as_array)
-                    .map(Vec::as_slice)
-                    .unwrap_or_default();
-                let text = parts
-                    .iter()
-                    .position(|part| part.get("Sequence").is_some())
-                    .unwrap_or(parts.len());
+                let parts = step.get("single").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+                let text = parts.iter().position(|part| part.get("Sequence").is_some()).unwrap_or(parts.len());
                 let id = |part: &Json| vocabulary.special(part.get("SpecialToken")?.get("id")?.as_str()?);
                 prefix = parts[..text].iter().filter_map(id).collect();
                 suffix = parts[text..].iter().filter_map(id).collect();

@@ -76,16 +76,12 @@ pub(crate) enum Model {
 impl Tokenizer {
     /// From the keys `tokenizer.ggml.*` of a GGUF file.
     pub fn from_gguf(metadata: &Metadata) -> Result<Self, Error> {
-        Ok(Self {
-            inner: Arc::new(gguf::read(metadata)?),
-        })
+        Ok(Self { inner: Arc::new(gguf::read(metadata)?) })
     }
 
     /// From the bytes of `tokenizer.json`, and `tokenizer_config.json` (empty if there is none).
     pub fn from_json(tokenizer_json: &[u8], tokenizer_config: &Map<String, Json>) -> Result<Self, Error> {
-        Ok(Self {
-            inner: Arc::new(json::read(tokenizer_json, tokenizer_config, &Map::new())?),
-        })
+        Ok(Self { inner: Arc::new(json::read(tokenizer_json, tokenizer_config, &Map::new())?) })
     }
 
     /// From whichever of the two a model has.

@@ -38,10 +38,7 @@ pub(crate) const WORD_BYTES_MAX: usize = 1 << 24;
 const SHORT_SYMBOLS: usize = 96;
 
 const END: u32 = u32::MAX;
-const NO_MERGE: Merge = Merge {
-    rank: u32::MAX,
-    id: NO_TOKEN,
-};
+const NO_MERGE: Merge = Merge { rank: u32::MAX, id: NO_TOKEN };
 
 /// The symbols of one word, and working memory that is used again for the next.
 #[derive(Default)]
@@ -68,11 +65,7 @@ impl Word {
 
     /// Adds the next symbol.
     pub(crate) fn push(&mut self, start: usize, len: usize, id: u32) {
-        self.symbols.push(Symbol {
-            start: start as u32,
-            len: len as u32,
-            id,
-        });
+        self.symbols.push(Symbol { start: start as u32, len: len as u32, id });
     }
 
     /// Merges until no pair is left that `pair` knows, and returns what remains.
@@ -124,14 +117,7 @@ impl Word {
         let offer = |queue: &mut Queue, symbols: &[Symbol], left: u32, right: u32| {
             let (first, second) = (symbols[left as usize], symbols[right as usize]);
             if let Some(merge) = pair(first, second) {
-                queue.push(
-                    merge.rank,
-                    Candidate {
-                        left,
-                        len: first.len + second.len,
-                        id: merge.id,
-                    },
-                );
+                queue.push(merge.rank, Candidate { left, len: first.len + second.len, id: merge.id });
             }
         };
         (1..count).for_each(|right| offer(queue, symbols, right - 1, right));
@@ -268,10 +254,7 @@ mod tests {
         let mut word = Word::default();
         (0..text.len()).for_each(|at| word.push(at, 1, 0));
         merge(&mut word);
-        word.symbols
-            .iter()
-            .map(|symbol| (symbol.start, symbol.len, symbol.id))
-            .collect()
+        word.symbols.iter().map(|symbol| (symbol.start, symbol.len, symbol.id)).collect()
     }
 
     /// All words of up to nine letters.

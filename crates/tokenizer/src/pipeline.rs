@@ -25,10 +25,7 @@ pub(crate) struct Pipeline {
 
 impl std::fmt::Debug for Pipeline {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Pipeline")
-            .field("kind", &self.kind)
-            .finish_non_exhaustive()
+        formatter.debug_struct("Pipeline").field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
@@ -90,11 +87,7 @@ impl Pipeline {
     /// Appends the ids of `text`. Text that the model itself would turn into a special token is spelled character by
     /// character, so that it does not.
     pub(crate) fn encode(&self, vocabulary: &Vocabulary, text: &str, after: After, ids: &mut Vec<u32>) {
-        let tokenizer = self
-            .later
-            .as_ref()
-            .filter(|_| after != After::Nothing)
-            .unwrap_or(&self.first);
+        let tokenizer = self.later.as_ref().filter(|_| after != After::Nothing).unwrap_or(&self.first);
         let forged = |id: &u32| vocabulary.kind(*id).is_none_or(|kind| kind == Kind::Control);
         // An error is a word that cannot be spelled where the model has no unknown token: it gives nothing.
         let Ok(encoding) = tokenizer.encode_fast(text, false) else {
@@ -176,18 +169,11 @@ fn check_model(file: &File<'_>) -> Result<&'static str, Error> {
         "Unigram" if !ids => {
             let id = model.unk_id.unwrap_or(0);
             if id >= model.vocab.len() as u64 {
-                return Err(Error::Id {
-                    key: "model.unk_id",
-                    id,
-                    count: model.vocab.len(),
-                });
+                return Err(Error::Id { key: "model.unk_id", id, count: model.vocab.len() });
             }
             Ok("spm")
         }
-        other => refuse(&format!(
-            "the model \"{}\" is not known, or its vocabulary has another form",
-            shown(other)
-        )),
+        other => refuse(&format!("the model \"{}\" is not known, or its vocabulary has another form", shown(other))),
     }
 }
 
@@ -195,29 +181,18 @@ fn check_model(file: &File<'_>) -> Result<&'static str, Error> {
 fn check_merges(file: &File<'_>) -> Result<(), Error> {
     let model = &file.model;
     let tokens: hashbrown::HashSet<&str> = model.vocab.tokens().map(|(token, _)| token).collect();
-    let prefix = model
-        .continuing_subword_prefix
-        .as_ref()
-        .map_or("", |prefix| prefix.as_str());
+    let prefix = model.continuing_subword_prefix.as_ref().map_or("", |prefix| prefix.as_str());
     for (index, merge) in model.merges.iter().enumerate() {
         let (left, right) = match merge {
             Merge::Pair(left, right) => (left.as_str(), right.as_str()),
             Merge::Line(line) => {
-                let merge = || Error::MergeShape {
-                    index,
-                    merge: shown(line.as_str()),
-                };
+                let merge = || Error::MergeShape { index, merge: shown(line.as_str()) };
                 line.as_str().split_once(' ').ok_or_else(merge)?
             }
         };
-        let missing = |missing: &str| Error::Merge {
-            index,
-            merge: shown(&format!("{left} {right}")),
-            missing: shown(missing),
-        };
-        let rest = right
-            .strip_prefix(prefix)
-            .ok_or_else(|| missing(&format!("{prefix}{right}")))?;
+        let missing =
+            |missing: &str| Error::Merge { index, merge: shown(&format!("{left} {right}")), missing: shown(missing) };
+        let rest = right.strip_prefix(prefix).ok_or_else(|| missing(&format!("{prefix}{right}")))?;
         let merged = format!("{left}{rest}");
         if let Some(absent) = [left, right, &merged].into_iter().find(|token| !tokens.contains(token)) {
             return Err(missing(absent));
@@ -246,10 +221,7 @@ fn check_steps(component: &Json, key: &'static str, known: &[&str]) -> Result<()
             }
         }
         if kind == "Precompiled" {
-            let map = step
-                .get("precompiled_charsmap")
-                .and_then(Json::as_str)
-                .unwrap_or_default();
+            let map = step.get("precompiled_charsmap").and_then(Json::as_str).unwrap_or_default();
             let bytes = base64(map).ok_or(Error::Charsmap("it is not base64"))?;
             Charsmap::parse(&bytes)?;
             if bytes.is_empty() {
@@ -265,9 +237,7 @@ fn check_growth(normalizer: &Json) -> Result<(), Error> {
     let mut growth = 1usize;
     visit(normalizer, &mut |step| {
         let text = |key: &str| step.get(key).and_then(Json::as_str).map_or(0, str::len);
-        growth = growth
-            .saturating_mul(text("content").max(1))
-            .saturating_add(text("prepend"));
+        growth = growth.saturating_mul(text("content").max(1)).saturating_add(text("prepend"));
     });
     limit("the growth of text by normalizer steps", growth, GROWTH_MAX)
 }

@@ -22,10 +22,7 @@ pub enum Special {
 
 /// A token that is recognised whole.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a habit of its own, as files declare them"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own, as files declare them")]
 pub(crate) struct Named {
     /// Its text.
     pub(crate) text: String,
@@ -82,17 +79,10 @@ impl SpecialTokens {
     /// Prepares to find `tokens`.
     pub(crate) fn new(tokens: Vec<Named>) -> Result<Self, Error> {
         for token in &tokens {
-            limit(
-                "the length of a special token in bytes",
-                token.text.len(),
-                NAME_BYTES_MAX,
-            )?;
+            limit("the length of a special token in bytes", token.text.len(), NAME_BYTES_MAX)?;
         }
         let in_text = tokens.iter().filter(|token| token.in_text).cloned().collect();
-        Ok(Self {
-            all: Finder::new(tokens)?,
-            in_text: Finder::new(in_text)?,
-        })
+        Ok(Self { all: Finder::new(tokens)?, in_text: Finder::new(in_text)? })
     }
 
     /// Cuts `text` at special tokens: all kinds inside the ranges `parse` (ascending, disjoint, at characters), only
@@ -155,16 +145,8 @@ impl Finder {
             if token.single_word && (touches(before.chars().next_back()) || touches(after.chars().next())) {
                 continue;
             }
-            let start = if token.strip_left {
-                found.start() - trailing_space(before)
-            } else {
-                found.start()
-            };
-            let end = if token.strip_right {
-                found.end() + leading_space(after)
-            } else {
-                found.end()
-            };
+            let start = if token.strip_left { found.start() - trailing_space(before) } else { found.start() };
+            let end = if token.strip_right { found.end() + leading_space(after) } else { found.end() };
             each(start..end, token.id);
             (done, from) = (end, end);
         }
@@ -185,23 +167,11 @@ mod tests {
     use super::*;
 
     fn named(text: &str, id: u32, in_text: bool) -> Named {
-        Named {
-            text: text.into(),
-            id,
-            strip_left: false,
-            strip_right: false,
-            single_word: false,
-            in_text,
-        }
+        Named { text: text.into(), id, strip_left: false, strip_right: false, single_word: false, in_text }
     }
 
     fn tokens() -> SpecialTokens {
-        SpecialTokens::new(vec![
-            named("<|a|>", 1, false),
-            named("<|a|><|b|>", 2, false),
-            named("  ", 3, true),
-        ])
-        .unwrap()
+        SpecialTokens::new(vec![named("<|a|>", 1, false), named("<|a|><|b|>", 2, false), named("  ", 3, true)]).unwrap()
     }
 
     use Segment::{Text, Token};
@@ -235,24 +205,12 @@ mod tests {
         let mut token = named("<|a|>", 1, false);
         (token.strip_left, token.strip_right) = (true, true);
         let tokens = SpecialTokens::new(vec![token]).unwrap();
-        assert_eq!(
-            tokens.segments("x <|a|>\n y", &[0..10]),
-            [Text(0..1), Token(1), Text(9..10)]
-        );
+        assert_eq!(tokens.segments("x <|a|>\n y", &[0..10]), [Text(0..1), Token(1), Text(9..10)]);
     }
 
     #[test]
     fn markup() {
-        for text in [
-            "<s>",
-            "</s>",
-            "<|User|>",
-            "<｜fim▁hole｜>",
-            "[INST]",
-            "<|channel>",
-            "<turn|>",
-            "[PAD1]",
-        ] {
+        for text in ["<s>", "</s>", "<|User|>", "<｜fim▁hole｜>", "[INST]", "<|channel>", "<turn|>", "[PAD1]"] {
             assert!(is_markup(text), "{text}");
         }
         for text in ["  ", "õ", "\n\n", "[]", "<>", "a<b"] {

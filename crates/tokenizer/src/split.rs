@@ -51,9 +51,7 @@ const TRIPLES: [(&str, &str); 3] = [
 impl Splitter {
     /// A rule of these patterns, one step each. Errors: a pattern with other look-around, or too large.
     pub(crate) fn new<'p>(patterns: impl IntoIterator<Item = &'p str>) -> Result<Self, Error> {
-        Ok(Self {
-            steps: patterns.into_iter().map(Step::new).collect::<Result<_, _>>()?,
-        })
+        Ok(Self { steps: patterns.into_iter().map(Step::new).collect::<Result<_, _>>()? })
     }
 
     /// Calls `each` with the pieces of `text` in order; together they are the text.
@@ -67,10 +65,7 @@ fn compile(pattern: &str) -> Result<Regex, Error> {
         .size_limit(16 << 20)
         .dfa_size_limit(16 << 20)
         .build()
-        .map_err(|error| Error::Pattern {
-            pattern: shown(pattern),
-            reason: one_line(&error.to_string()),
-        })
+        .map_err(|error| Error::Pattern { pattern: shown(pattern), reason: one_line(&error.to_string()) })
 }
 
 fn split_steps(steps: &[Step], text: &str, each: &mut dyn FnMut(&str)) {
@@ -99,11 +94,7 @@ impl Step {
 
     fn split(&self, text: &str, each: &mut dyn FnMut(&str)) {
         match self {
-            Self::Pattern {
-                regex,
-                leave_last_space: false,
-                ..
-            } => {
+            Self::Pattern { regex, leave_last_space: false, .. } => {
                 let mut done = 0;
                 for found in regex.find_iter(text).filter(|found| !found.is_empty()) {
                     piece(&text[done..found.start()], each);
@@ -205,10 +196,7 @@ fn without_possession(pattern: &str) -> Result<Cow<'_, str>, Error> {
         return Ok(Cow::Borrowed(pattern));
     }
     if !named::POSSESSIVE.contains(&&*plain) {
-        return Err(Error::Pattern {
-            pattern: shown(pattern),
-            reason: "possessive quantifiers".into(),
-        });
+        return Err(Error::Pattern { pattern: shown(pattern), reason: "possessive quantifiers".into() });
     }
     Ok(Cow::Owned(plain))
 }
@@ -253,12 +241,7 @@ mod tests {
         use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, SplitDelimiterBehavior};
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/tokenizers/texts.json");
         let texts: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        let texts: Vec<_> = texts
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|entry| entry["text"].as_str().unwrap())
-            .collect();
+        let texts: Vec<_> = texts.as_array().unwrap().iter().map(|entry| entry["text"].as_str().unwrap()).collect();
         let mut rules = 0;
         // Two steps are no patterns in the form that the other engine knows.
         for name in named::all().filter(|name| !matches!(*name, "afmoe" | "superbpe")) {
@@ -274,11 +257,7 @@ mod tests {
                     step.pre_tokenize(&mut expected).unwrap();
                 }
                 let expected = expected.get_splits(OffsetReferential::Original, OffsetType::Byte);
-                let expected: Vec<_> = expected
-                    .iter()
-                    .map(|split| split.0)
-                    .filter(|piece| !piece.is_empty())
-                    .collect();
+                let expected: Vec<_> = expected.iter().map(|split| split.0).filter(|piece| !piece.is_empty()).collect();
                 assert_eq!(cut(&ours, text), expected, "{name}: {text:?}");
             }
             rules += 1;
@@ -288,10 +267,7 @@ mod tests {
 
     #[test]
     fn white_space_leaves_its_last_character() {
-        assert_eq!(
-            pieces("gpt-2", "a   b\n\nc  "),
-            ["a", "  ", " b", "\n", "\n", "c", "  "]
-        );
+        assert_eq!(pieces("gpt-2", "a   b\n\nc  "), ["a", "  ", " b", "\n", "\n", "c", "  "]);
         assert_eq!(
             pieces("llama-bpe", "a   b\n\nc \n d\t\te"),
             ["a", "  ", " b", "\n\n", "c", " \n", " d", "\t", "\te"]
@@ -300,10 +276,7 @@ mod tests {
 
     #[test]
     fn the_rules_differ_where_they_should() {
-        assert_eq!(
-            pieces("gpt-2", "I'LL we'll 12345"),
-            ["I", "'", "LL", " we", "'ll", " 12345"]
-        );
+        assert_eq!(pieces("gpt-2", "I'LL we'll 12345"), ["I", "'", "LL", " we", "'ll", " 12345"]);
         assert_eq!(pieces("llama-bpe", "I'LL 12345"), ["I", "'LL", " ", "123", "45"]);
         assert_eq!(pieces("qwen2", "123"), ["1", "2", "3"]);
         assert_eq!(pieces("starcoder", "a12"), ["a", "1", "2"]);

@@ -30,11 +30,7 @@ impl Spm {
         unknown: Option<u32>,
         space: bool,
     ) -> Result<Self, Error> {
-        let ranks = scores
-            .iter()
-            .enumerate()
-            .map(|(id, &score)| rank(id, score))
-            .collect::<Result<_, _>>()?;
+        let ranks = scores.iter().enumerate().map(|(id, &score)| rank(id, score)).collect::<Result<_, _>>()?;
         let mut bytes = Box::new([NO_TOKEN; 256]);
         for (id, _) in vocabulary.kinds().filter(|&(_, kind)| kind == Kind::Byte) {
             if let Some(&[byte]) = vocabulary.bytes(id) {
@@ -42,13 +38,7 @@ impl Spm {
             }
         }
         let space = if space { Prefix::Always } else { Prefix::Never };
-        Ok(Self {
-            ranks,
-            bytes,
-            unknown,
-            space,
-            words_apart: words_are_apart(vocabulary),
-        })
+        Ok(Self { ranks, bytes, unknown, space, words_apart: words_are_apart(vocabulary) })
     }
 
     /// Appends the ids of `text`, which holds no special tokens.
@@ -72,10 +62,7 @@ impl Spm {
         let symbols = word.merge(|left, right| {
             let spelled = &bytes[left.start as usize..(right.start + right.len) as usize];
             let id = vocabulary.word(spelled)?;
-            Some(Merge {
-                rank: self.ranks[id as usize],
-                id,
-            })
+            Some(Merge { rank: self.ranks[id as usize], id })
         });
         for symbol in symbols {
             let spelled = &bytes[symbol.start as usize..(symbol.start + symbol.len) as usize];

@@ -18,12 +18,7 @@ pub struct Stream {
 
 impl Stream {
     pub(crate) fn new(tokenizer: Tokenizer, first: bool) -> Self {
-        Self {
-            tokenizer,
-            special: false,
-            first,
-            pending: Vec::new(),
-        }
+        Self { tokenizer, special: false, first, pending: Vec::new() }
     }
 
     /// Gives out special tokens too, by name.

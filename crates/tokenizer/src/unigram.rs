@@ -45,11 +45,7 @@ impl Unigram {
         if let Some(id) = scores.iter().position(|score| !score.is_finite()) {
             return Err(Error::Score { id });
         }
-        limit(
-            "the length of a unigram token in bytes",
-            vocabulary.longest_word(),
-            TOKEN_BYTES_MAX,
-        )?;
+        limit("the length of a unigram token in bytes", vocabulary.longest_word(), TOKEN_BYTES_MAX)?;
         let mut trie = Trie::default();
         let mut worst = f64::MAX;
         for (id, kind) in vocabulary.kinds() {

@@ -77,11 +77,7 @@ impl Vocabulary {
     pub(crate) fn push(&mut self, bytes: &[u8], kind: Kind, reach: Reach) -> Result<u32, Error> {
         limit("the number of tokens", self.len() + 1, TOKENS_MAX)?;
         limit("the length of a token in bytes", bytes.len(), TOKEN_BYTES_MAX)?;
-        limit(
-            "the length of all tokens in bytes",
-            self.bytes.len() + bytes.len(),
-            BYTES_MAX,
-        )?;
+        limit("the length of all tokens in bytes", self.bytes.len() + bytes.len(), BYTES_MAX)?;
         let id = self.len() as u32;
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
@@ -97,17 +93,11 @@ impl Vocabulary {
         }
         let (hasher, ends, all) = (&self.hasher, &self.ends, &self.bytes);
         let same = |&other: &u32| slice(all, ends, other) == &all[start..];
-        match table.entry(hasher.hash_one(bytes), same, |&other| {
-            hasher.hash_one(slice(all, ends, other))
-        }) {
+        match table.entry(hasher.hash_one(bytes), same, |&other| hasher.hash_one(slice(all, ends, other))) {
             Entry::Vacant(entry) => drop(entry.insert(id)),
             Entry::Occupied(entry) => {
                 let text = shown(&String::from_utf8_lossy(bytes));
-                return Err(Error::Duplicate {
-                    text,
-                    first: *entry.get(),
-                    second: id,
-                });
+                return Err(Error::Duplicate { text, first: *entry.get(), second: id });
             }
         }
         Ok(id)
@@ -131,11 +121,7 @@ impl Vocabulary {
     /// The token that `bytes` spell as text; never a special one.
     #[inline]
     pub(crate) fn word(&self, bytes: &[u8]) -> Option<u32> {
-        if bytes.len() > self.longest {
-            None
-        } else {
-            self.find(bytes, Reach::Word)
-        }
+        if bytes.len() > self.longest { None } else { self.find(bytes, Reach::Word) }
     }
 
     /// The special token named `name`.
@@ -155,11 +141,7 @@ impl Vocabulary {
 
     #[inline]
     fn find(&self, bytes: &[u8], reach: Reach) -> Option<u32> {
-        let table = if reach == Reach::Special {
-            &self.specials
-        } else {
-            &self.words
-        };
+        let table = if reach == Reach::Special { &self.specials } else { &self.words };
         let same = |&id: &u32| slice(&self.bytes, &self.ends, id) == bytes;
         table.find(self.hasher.hash_one(bytes), same).copied()
     }
@@ -170,11 +152,7 @@ pub(crate) fn limit(what: &'static str, found: usize, most: usize) -> Result<(),
     if found <= most {
         return Ok(());
     }
-    Err(Error::Limit {
-        what,
-        found: found as u64,
-        limit: most as u64,
-    })
+    Err(Error::Limit { what, found: found as u64, limit: most as u64 })
 }
 
 #[inline]

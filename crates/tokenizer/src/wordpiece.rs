@@ -44,10 +44,7 @@ impl WordPiece {
     /// Words that the vocabulary cannot spell become `unknown`.
     pub(crate) fn new(unknown: u32, style: Style) -> Result<Self, Error> {
         let pattern = |pattern: &str| {
-            Regex::new(pattern).map_err(|error| Error::Pattern {
-                pattern: pattern.into(),
-                reason: error.to_string(),
-            })
+            Regex::new(pattern).map_err(|error| Error::Pattern { pattern: pattern.into(), reason: error.to_string() })
         };
         let accents = if style.strip_accents { r"\p{M}" } else { "" };
         Ok(Self {
@@ -81,11 +78,7 @@ impl WordPiece {
             text.into()
         };
         let text = self.dropped.replace_all(&text, "");
-        if self.style.lowercase {
-            text.chars().flat_map(char::to_lowercase).collect()
-        } else {
-            text.into_owned()
-        }
+        if self.style.lowercase { text.chars().flat_map(char::to_lowercase).collect() } else { text.into_owned() }
     }
 }
 
@@ -141,9 +134,7 @@ pub(crate) fn tidy(text: &[u8]) -> Vec<u8> {
     }
     let text = std::mem::take(&mut tidy);
     for (at, &byte) in text.iter().enumerate() {
-        let contraction = [&b"'s"[..], b"'m", b"'re", b"'ve"]
-            .iter()
-            .any(|short| text[at..].starts_with(short));
+        let contraction = [&b"'s"[..], b"'m", b"'re", b"'ve"].iter().any(|short| text[at..].starts_with(short));
         if contraction && at > 0 && text[at - 1] == b' ' {
             tidy.pop();
         }

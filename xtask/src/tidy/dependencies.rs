@@ -44,10 +44,7 @@ const TEST_ARROWS: &[(&str, &str, &str)] = &[];
 
 /// Every dependency inside the workspace is in the table.
 pub(super) fn arrows(tree: &Tree) -> Vec<Finding> {
-    tree.members
-        .iter()
-        .flat_map(|member| forbidden_arrows(tree, member, ARROWS, TEST_ARROWS))
-        .collect()
+    tree.members.iter().flat_map(|member| forbidden_arrows(tree, member, ARROWS, TEST_ARROWS)).collect()
 }
 
 fn forbidden_arrows(
@@ -69,17 +66,9 @@ fn forbidden_arrows(
         if !allowed.contains(&to) && !for_tests {
             let message = format!(
                 "`{from}` may not use `{to}`: move the code, or pass in what it needs (allowed: {})",
-                if allowed.is_empty() {
-                    "none".to_owned()
-                } else {
-                    allowed.join(", ")
-                }
+                if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") }
             );
-            findings.push(Finding::new(
-                &member.manifest,
-                line_of(tree, member, dependency),
-                message,
-            ));
+            findings.push(Finding::new(&member.manifest, line_of(tree, member, dependency), message));
         }
     }
     findings
@@ -95,29 +84,15 @@ pub(super) fn reasons(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, reason) in &reasons {
         if reason.trim().is_empty() {
-            let line = 1 + text
-                .lines()
-                .take_while(|line| !line.contains(&format!("\"{name}\"")))
-                .count();
-            findings.push(Finding::new(
-                "deny.toml",
-                line,
-                format!("`{name}` is allowed without a reason: write it"),
-            ));
+            let line = 1 + text.lines().take_while(|line| !line.contains(&format!("\"{name}\""))).count();
+            findings.push(Finding::new("deny.toml", line, format!("`{name}` is allowed without a reason: write it")));
         }
     }
     for member in &tree.members {
         for dependency in member.dependencies.iter().filter(|dependency| !dependency.local) {
             if !reasons.contains_key(&dependency.name) {
-                let message = format!(
-                    "`{}` is not in deny.toml: add it there with its reason",
-                    dependency.name
-                );
-                findings.push(Finding::new(
-                    &member.manifest,
-                    line_of(tree, member, dependency),
-                    message,
-                ));
+                let message = format!("`{}` is not in deny.toml: add it there with its reason", dependency.name);
+                findings.push(Finding::new(&member.manifest, line_of(tree, member, dependency), message));
             }
         }
     }
@@ -126,20 +101,12 @@ pub(super) fn reasons(tree: &Tree) -> Vec<Finding> {
 
 /// The crates that `deny.toml` allows, each with its reason (empty when it gives none).
 fn allowed_crates(text: &str) -> Result<BTreeMap<String, String>, String> {
-    let table: toml::Table = text
-        .parse()
-        .map_err(|error: toml::de::Error| error.message().to_owned())?;
-    let entries = table
-        .get("bans")
-        .and_then(|bans| bans.get("allow"))
-        .and_then(toml::Value::as_array);
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
+    let entries = table.get("bans").and_then(|bans| bans.get("allow")).and_then(toml::Value::as_array);
     let mut reasons = BTreeMap::new();
     for entry in entries.ok_or("it has no `allow` list in `[bans]`")? {
         let field = |name| entry.get(name).and_then(toml::Value::as_str);
-        let name = entry
-            .as_str()
-            .or_else(|| field("crate"))
-            .ok_or("an entry of `allow` names no crate")?;
+        let name = entry.as_str().or_else(|| field("crate")).ok_or("an entry of `allow` names no crate")?;
         // A specification may end in a version, `name@1` or `name:1`.
         let name = name.split(['@', ':']).next().unwrap_or(name);
         reasons.insert(name.to_owned(), field("reason").unwrap_or_default().to_owned());
@@ -153,10 +120,8 @@ fn short(package: &str) -> &str {
 
 /// The line of the manifest that declares `dependency`, or 1 if it is not written plainly.
 fn line_of(tree: &Tree, member: &Member, dependency: &Dependency) -> usize {
-    let declares = |line: &str| {
-        line.strip_prefix(dependency.name.as_str())
-            .is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
-    };
+    let declares =
+        |line: &str| line.strip_prefix(dependency.name.as_str()).is_some_and(|rest| rest.starts_with(['.', ' ', '=']));
     let text = tree.file(&member.manifest).map_or("", |file| file.text.as_str());
     text.lines().position(declares).map_or(1, |index| index + 1)
 }
@@ -175,19 +140,11 @@ mod tests {
     }
 
     fn inside(name: &str, development: bool) -> Dependency {
-        Dependency {
-            name: name.to_owned(),
-            local: true,
-            development,
-        }
+        Dependency { name: name.to_owned(), local: true, development }
     }
 
     fn outside(name: &str) -> Dependency {
-        Dependency {
-            name: name.to_owned(),
-            local: false,
-            development: false,
-        }
+        Dependency { name: name.to_owned(), local: false, development: false }
     }
 
     #[test]
@@ -200,11 +157,7 @@ mod tests {
         let found = arrows(&tree);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].path.as_str(), found[0].line), ("crates/step/Cargo.toml", 3));
-        assert!(
-            found[0].message.contains("`step` may not use `device`"),
-            "{}",
-            found[0].message
-        );
+        assert!(found[0].message.contains("`step` may not use `device`"), "{}", found[0].message);
     }
 
     #[test]
@@ -219,13 +172,7 @@ mod tests {
         let tree = Tree::planted(&[]);
         let found = |development| {
             let member = member("kauri-device", inside("kauri-device-cpu", development));
-            forbidden_arrows(
-                &tree,
-                &member,
-                ARROWS,
-                &[("device", "device-cpu", "a real device to test with")],
-            )
-            .len()
+            forbidden_arrows(&tree, &member, ARROWS, &[("device", "device-cpu", "a real device to test with")]).len()
         };
         assert_eq!((found(true), found(false)), (0, 1));
     }
@@ -241,19 +188,13 @@ mod tests {
     fn the_table_has_no_cycle() {
         for (from, to) in ARROWS.iter().flat_map(|(from, to)| to.iter().map(move |to| (from, to))) {
             let place = |name: &str| ARROWS.iter().position(|(crate_name, _)| *crate_name == name);
-            assert!(
-                place(to).is_some() && place(to) < place(from),
-                "`{to}` must stand before `{from}`"
-            );
+            assert!(place(to).is_some() && place(to) < place(from), "`{to}` must stand before `{from}`");
         }
     }
 
     #[test]
     fn a_dependency_without_an_entry_is_found() {
-        let mut tree = Tree::planted(&[(
-            "deny.toml",
-            "[bans]\nallow = [{ crate = \"half\", reason = \"f16\" }]\n",
-        )]);
+        let mut tree = Tree::planted(&[("deny.toml", "[bans]\nallow = [{ crate = \"half\", reason = \"f16\" }]\n")]);
         tree.members = vec![member("kauri-step", outside("rand"))];
         assert!(reasons(&tree)[0].message.contains("`rand` is not in deny.toml"));
         tree.members = vec![member("kauri-step", outside("half"))];
@@ -264,14 +205,7 @@ mod tests {
     fn an_entry_without_a_reason_is_found() {
         let planted = "[bans]\nallow = [\n  { crate = \"half@2\", reason = \"f16\" },\n  \"rand\",\n]\n";
         let found = reasons(&Tree::planted(&[("deny.toml", planted)]));
-        assert_eq!(
-            found,
-            [Finding::new(
-                "deny.toml",
-                4,
-                "`rand` is allowed without a reason: write it"
-            )]
-        );
+        assert_eq!(found, [Finding::new("deny.toml", 4, "`rand` is allowed without a reason: write it")]);
     }
 
     #[test]

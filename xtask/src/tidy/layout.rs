@@ -15,22 +15,10 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 /// Paths that may hold longer files, and why.
 const LONG_FILES: &[(&str, &str)] = &[
-    (
-        "crates/device-cpu/src/aarch64/",
-        "kernels: an unrolled inner loop per type",
-    ),
-    (
-        "crates/device-cpu/src/x86_64/",
-        "kernels: an unrolled inner loop per type",
-    ),
-    (
-        "crates/device-cuda/kernels/",
-        "kernels: an unrolled inner loop per type",
-    ),
-    (
-        "crates/formats/src/quant/tables",
-        "tables copied from the format's definition",
-    ),
+    ("crates/device-cpu/src/aarch64/", "kernels: an unrolled inner loop per type"),
+    ("crates/device-cpu/src/x86_64/", "kernels: an unrolled inner loop per type"),
+    ("crates/device-cuda/kernels/", "kernels: an unrolled inner loop per type"),
+    ("crates/formats/src/quant/tables", "tables copied from the format's definition"),
 ];
 /// Files that list the members of an open set, one `mod` a line.
 const REGISTRIES: &[&str] = &[
@@ -49,11 +37,7 @@ const SORTED_END: &str = "// tidy: end";
 /// Every Rust file can be split into tokens, as all other checks need.
 pub(super) fn readable(tree: &Tree) -> Vec<Finding> {
     let broken = |file: &File| match &file.tokens {
-        Some(Err(error)) => Some(Finding::new(
-            &file.path,
-            1,
-            format!("is not Rust ({error}): fix or remove it"),
-        )),
+        Some(Err(error)) => Some(Finding::new(&file.path, 1, format!("is not Rust ({error}): fix or remove it"))),
         _ => None,
     };
     tree.files.iter().filter_map(broken).collect()
@@ -63,18 +47,12 @@ pub(super) fn readable(tree: &Tree) -> Vec<Finding> {
 pub(super) fn module_docs(tree: &Tree) -> Vec<Finding> {
     let has_doc = |tokens: &[Token]| {
         begins(tokens, &["#", "!", "[", "doc", "="])
-            && tokens
-                .get(5)
-                .is_some_and(|text| !text.text.trim_matches(['"', ' ']).is_empty())
+            && tokens.get(5).is_some_and(|text| !text.text.trim_matches(['"', ' ']).is_empty())
     };
     tree.rust()
         .filter(|(_, tokens)| !has_doc(tokens))
         .map(|(file, _)| {
-            Finding::new(
-                &file.path,
-                1,
-                "begin with `//!`: what this is, and what it deliberately does not know",
-            )
+            Finding::new(&file.path, 1, "begin with `//!`: what this is, and what it deliberately does not know")
         })
         .collect()
 }
@@ -91,11 +69,7 @@ pub(super) fn file_length(tree: &Tree) -> Vec<Finding> {
         .filter(|file| file.text.lines().count() >= FILE_LINES_MAX)
         .map(|file| {
             let lines = file.text.lines().count();
-            Finding::new(
-                &file.path,
-                FILE_LINES_MAX,
-                format!("{lines} lines: cut it in two below {FILE_LINES_MAX}"),
-            )
+            Finding::new(&file.path, FILE_LINES_MAX, format!("{lines} lines: cut it in two below {FILE_LINES_MAX}"))
         })
         .collect()
 }
@@ -141,35 +115,22 @@ fn function_body(tokens: &[Token]) -> Option<&[Token]> {
 
 /// How many lines hold code: blank lines and comments do not count.
 fn code_lines(tokens: &[Token]) -> usize {
-    tokens
-        .iter()
-        .flat_map(|token| token.line..=token.end_line)
-        .collect::<BTreeSet<_>>()
-        .len()
+    tokens.iter().flat_map(|token| token.line..=token.end_line).collect::<BTreeSet<_>>().len()
 }
 
 /// Whether the attributes at the end of `before` expect a long function.
 fn is_excused(before: &[Token]) -> bool {
-    let head = before
-        .iter()
-        .rev()
-        .take_while(|token| !["{", "}", ";"].contains(&token.text.as_str()));
+    let head = before.iter().rev().take_while(|token| !["{", "}", ";"].contains(&token.text.as_str()));
     let words: Vec<&str> = head.map(|token| token.text.as_str()).collect();
-    ["expect", "too_many_lines", "reason"]
-        .iter()
-        .all(|word| words.contains(word))
+    ["expect", "too_many_lines", "reason"].iter().all(|word| words.contains(word))
 }
 
 /// The `mod` lines of a registry stand in the order that rustfmt gives them, also across blank lines.
 pub(super) fn sorted_registries(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, tokens) in tree.rust().filter(|(file, _)| REGISTRIES.contains(&file.path.as_str())) {
-        let modules = tokens
-            .windows(3)
-            .filter(|window| window[0].text == "mod" && window[2].text == ";");
-        let names: Vec<(&str, usize)> = modules
-            .map(|window| (window[1].text.as_str(), window[1].line))
-            .collect();
+        let modules = tokens.windows(3).filter(|window| window[0].text == "mod" && window[2].text == ";");
+        let names: Vec<(&str, usize)> = modules.map(|window| (window[1].text.as_str(), window[1].line)).collect();
         findings.extend(first_disorder(&file.path, &names));
     }
     findings
@@ -191,11 +152,7 @@ pub(super) fn sorted_blocks(tree: &Tree) -> Vec<Finding> {
                 entries.push((line, index + 1));
             }
             if !closed {
-                findings.push(Finding::new(
-                    &file.path,
-                    start + 1,
-                    format!("close the list with `{SORTED_END}`"),
-                ));
+                findings.push(Finding::new(&file.path, start + 1, format!("close the list with `{SORTED_END}`")));
             }
             findings.extend(first_disorder(&file.path, &outermost(&entries)));
         }
@@ -210,22 +167,14 @@ fn outermost<'a>(lines: &[(&'a str, usize)]) -> Vec<(&'a str, usize)> {
     let entries: Vec<_> = lines.iter().filter(|(line, _)| is_entry(line)).collect();
     let least = entries.iter().map(|(line, _)| indent(line)).min().unwrap_or(0);
     let outermost = entries.into_iter().filter(|(line, _)| indent(line) == least);
-    outermost
-        .map(|&(line, number)| (line.trim().trim_end_matches([',', ';']), number))
-        .collect()
+    outermost.map(|&(line, number)| (line.trim().trim_end_matches([',', ';']), number)).collect()
 }
 
 /// The first entry that should stand before the one above it.
 fn first_disorder(path: &str, entries: &[(&str, usize)]) -> Option<Finding> {
-    let pair = entries
-        .windows(2)
-        .find(|pair| version_order(pair[0].0) > version_order(pair[1].0))?;
+    let pair = entries.windows(2).find(|pair| version_order(pair[0].0) > version_order(pair[1].0))?;
     let ((above, _), (below, line)) = (pair[0], pair[1]);
-    Some(Finding::new(
-        path,
-        line,
-        format!("move `{below}` above `{above}`: this list is alphabetic"),
-    ))
+    Some(Finding::new(path, line, format!("move `{below}` above `{above}`: this list is alphabetic")))
 }
 
 /// A key in the order that rustfmt sorts names: numbers by value, `_` before every letter.
@@ -261,10 +210,7 @@ mod tests {
     const NOWHERE: [usize; 0] = [];
 
     fn found(check: fn(&Tree) -> Vec<Finding>, path: &str, text: &str) -> Vec<usize> {
-        check(&Tree::planted(&[(path, text)]))
-            .into_iter()
-            .map(|finding| finding.line)
-            .collect()
+        check(&Tree::planted(&[(path, text)])).into_iter().map(|finding| finding.line).collect()
     }
 
     #[test]
@@ -279,20 +225,14 @@ mod tests {
         assert_eq!(found(module_docs, "a.rs", "//!\nfn f() {}"), [1]);
         assert_eq!(found(module_docs, "a.rs", "#![forbid(unsafe_code)]\n//! Late.\n"), [1]);
         assert_eq!(found(module_docs, "a.rs", "/// A function's.\nfn f() {}"), [1]);
-        assert_eq!(
-            found(module_docs, "a.rs", "// Licence.\n//! What it is.\nfn f() {}"),
-            NOWHERE
-        );
+        assert_eq!(found(module_docs, "a.rs", "// Licence.\n//! What it is.\nfn f() {}"), NOWHERE);
     }
 
     #[test]
     fn a_file_of_800_lines_is_found_and_one_of_799_is_not() {
         assert_eq!(found(file_length, "a.rs", &"//\n".repeat(800)), [800]);
         assert_eq!(found(file_length, "a.rs", &"//\n".repeat(799)), NOWHERE);
-        assert_eq!(
-            found(file_length, "crates/formats/src/quant/tables.rs", &"//\n".repeat(800)),
-            NOWHERE
-        );
+        assert_eq!(found(file_length, "crates/formats/src/quant/tables.rs", &"//\n".repeat(800)), NOWHERE);
     }
 
     fn function(head: &str, lines: usize) -> String {
@@ -312,24 +252,14 @@ mod tests {
     fn a_long_function_may_say_why() {
         let expect = "#[expect(clippy::too_many_lines, reason = \"one unrolled loop\")]\npub ";
         assert_eq!(found(function_length, "a.rs", &function(expect, 90)), NOWHERE);
-        assert_eq!(
-            found(
-                function_length,
-                "a.rs",
-                &function("#[expect(clippy::too_many_lines)]\n", 90)
-            ),
-            [2]
-        );
+        assert_eq!(found(function_length, "a.rs", &function("#[expect(clippy::too_many_lines)]\n", 90)), [2]);
         let elsewhere = format!("{expect}fn e() {{}}\n");
         assert_eq!(found(function_length, "a.rs", &function(&elsewhere, 90)), [3]);
     }
 
     #[test]
     fn a_function_without_a_body_has_no_length() {
-        assert_eq!(
-            found(function_length, "a.rs", "trait T { fn f(); }\ntype F = fn(u8) -> u8;\n"),
-            NOWHERE
-        );
+        assert_eq!(found(function_length, "a.rs", "trait T { fn f(); }\ntype F = fn(u8) -> u8;\n"), NOWHERE);
     }
 
     #[test]
@@ -337,17 +267,10 @@ mod tests {
         let path = "crates/arch/src/families.rs";
         assert_eq!(found(sorted_registries, path, "mod qwen2;\n\nmod llama;\n"), [3]);
         assert_eq!(
-            found(
-                sorted_registries,
-                path,
-                "mod gemma_text;\nmod llama;\nmod qwen2;\npub mod qwen10;\n"
-            ),
+            found(sorted_registries, path, "mod gemma_text;\nmod llama;\nmod qwen2;\npub mod qwen10;\n"),
             NOWHERE
         );
-        assert_eq!(
-            found(sorted_registries, "crates/arch/src/shape.rs", "mod b;\n\nmod a;\n"),
-            NOWHERE
-        );
+        assert_eq!(found(sorted_registries, "crates/arch/src/shape.rs", "mod b;\n\nmod a;\n"), NOWHERE);
     }
 
     #[test]
@@ -355,11 +278,7 @@ mod tests {
         let block = |lines: &str| format!("fn f() {{\n    {SORTED}\n{lines}    {SORTED_END}\n}}\n");
         assert_eq!(found(sorted_blocks, "a.rs", &block("    b,\n    a,\n")), [4]);
         assert_eq!(
-            found(
-                sorted_blocks,
-                "a.rs",
-                &block("    a,\n    // Why.\n    ab(\n        0,\n    ),\n    b,\n")
-            ),
+            found(sorted_blocks, "a.rs", &block("    a,\n    // Why.\n    ab(\n        0,\n    ),\n    b,\n")),
             NOWHERE
         );
     }
@@ -371,16 +290,7 @@ mod tests {
 
     #[test]
     fn numbers_sort_by_value_and_underscores_first() {
-        let sorted = [
-            "gemma2",
-            "gemma_text",
-            "iq2_s",
-            "iq2_xs",
-            "q4_k",
-            "q10",
-            "qwen_a",
-            "qwena",
-        ];
+        let sorted = ["gemma2", "gemma_text", "iq2_s", "iq2_xs", "q4_k", "q10", "qwen_a", "qwena"];
         assert!(sorted.iter().map(|name| version_order(name)).is_sorted());
     }
 }

@@ -7,10 +7,7 @@ use super::tree::Tree;
 
 /// What every crate inherits: where it stands, and the table that says so.
 const INHERITED: &[(&[&str], &str)] = &[
-    (
-        &["package", "license"],
-        "write `license.workspace = true` under `[package]`",
-    ),
+    (&["package", "license"], "write `license.workspace = true` under `[package]`"),
     (&["lints"], "write `[lints]` with `workspace = true`"),
 ];
 
@@ -45,31 +42,19 @@ mod tests {
 
     fn found(manifest: &str) -> Vec<Finding> {
         let mut tree = Tree::planted(&[("crates/step/Cargo.toml", manifest)]);
-        tree.members.push(Member {
-            manifest: "crates/step/Cargo.toml".to_owned(),
-            ..Member::default()
-        });
+        tree.members.push(Member { manifest: "crates/step/Cargo.toml".to_owned(), ..Member::default() });
         inheritance(&tree)
     }
 
     #[test]
     fn a_crate_that_inherits_is_not_found() {
-        assert_eq!(
-            found("[package]\nlicense.workspace = true\n[lints]\nworkspace = true\n"),
-            []
-        );
+        assert_eq!(found("[package]\nlicense.workspace = true\n[lints]\nworkspace = true\n"), []);
     }
 
     #[test]
     fn a_licence_or_lints_of_its_own_are_found() {
-        assert_eq!(
-            found("[package]\nlicense = \"MIT\"\n[lints]\nworkspace = true\n").len(),
-            1
-        );
-        assert_eq!(
-            found("[package]\nlicense.workspace = true\n[lints]\nworkspace = false\n").len(),
-            1
-        );
+        assert_eq!(found("[package]\nlicense = \"MIT\"\n[lints]\nworkspace = true\n").len(), 1);
+        assert_eq!(found("[package]\nlicense.workspace = true\n[lints]\nworkspace = false\n").len(), 1);
         assert_eq!(found("[package]\nlicense.workspace = true\n").len(), 1);
     }
 

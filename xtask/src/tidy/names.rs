@@ -4,9 +4,7 @@ use super::Finding;
 use super::tree::Tree;
 
 /// What a name may not be, nor end in after a `_` or a `-`.
-const FORBIDDEN: &[&str] = &[
-    "common", "core", "helper", "helpers", "manager", "misc", "util", "utils",
-];
+const FORBIDDEN: &[&str] = &["common", "core", "helper", "helpers", "manager", "misc", "util", "utils"];
 
 /// No folder, Rust file, inline module or crate has a name that says nothing.
 pub(super) fn forbidden_names(tree: &Tree) -> Vec<Finding> {
@@ -22,10 +20,7 @@ pub(super) fn forbidden_names(tree: &Tree) -> Vec<Finding> {
         if is_forbidden(name) {
             findings.push(finding(&file.path, 1, name));
         }
-        for pair in tokens
-            .windows(3)
-            .filter(|three| three[0].text == "mod" && three[2].text == "{")
-        {
+        for pair in tokens.windows(3).filter(|three| three[0].text == "mod" && three[2].text == "{") {
             if is_forbidden(&pair[1].text) {
                 findings.push(finding(&file.path, pair[1].line, &pair[1].text));
             }
@@ -35,11 +30,7 @@ pub(super) fn forbidden_names(tree: &Tree) -> Vec<Finding> {
 }
 
 fn finding(path: &str, line: usize, name: &str) -> Finding {
-    Finding::new(
-        path,
-        line,
-        format!("`{name}` says nothing: name it after what it holds, in the field's own words"),
-    )
+    Finding::new(path, line, format!("`{name}` says nothing: name it after what it holds, in the field's own words"))
 }
 
 fn is_forbidden(name: &str) -> bool {
@@ -69,10 +60,7 @@ mod tests {
             manifest: "crates/core/Cargo.toml".to_owned(),
             ..Member::default()
         });
-        let places: Vec<_> = forbidden_names(&tree)
-            .into_iter()
-            .map(|finding| (finding.path, finding.line))
-            .collect();
+        let places: Vec<_> = forbidden_names(&tree).into_iter().map(|finding| (finding.path, finding.line)).collect();
         let expected = [
             ("crates/step/src/misc", 1),
             ("crates/core/Cargo.toml", 1),

@@ -33,9 +33,7 @@ fn switches_on_feature(tokens: &[Token]) -> bool {
         _ => return false,
     };
     begins(arguments, &["("])
-        && arguments[..group_len(arguments)]
-            .windows(2)
-            .any(|pair| begins(pair, &["feature", "="]))
+        && arguments[..group_len(arguments)].windows(2).any(|pair| begins(pair, &["feature", "="]))
 }
 
 /// The environment is read by the command line only; tests and build scripts may.
@@ -60,11 +58,7 @@ fn reads_environment(tokens: &[Token]) -> bool {
         return false;
     }
     let rest = &tokens[3..];
-    let names = if begins(rest, &["{"]) {
-        &rest[..group_len(rest)]
-    } else {
-        &rest[..rest.len().min(1)]
-    };
+    let names = if begins(rest, &["{"]) { &rest[..group_len(rest)] } else { &rest[..rest.len().min(1)] };
     names.iter().any(|name| READS.contains(&name.text.as_str()))
 }
 
@@ -75,10 +69,7 @@ mod tests {
     const NOWHERE: [usize; 0] = [];
 
     fn found(check: fn(&Tree) -> Vec<Finding>, path: &str, text: &str) -> Vec<usize> {
-        check(&Tree::planted(&[(path, text)]))
-            .into_iter()
-            .map(|finding| finding.line)
-            .collect()
+        check(&Tree::planted(&[(path, text)])).into_iter().map(|finding| finding.line).collect()
     }
 
     #[test]
@@ -87,21 +78,10 @@ mod tests {
         assert_eq!(found(feature_switches, "crates/engine/src/lib.rs", attribute), [1]);
         assert_eq!(found(feature_switches, FEATURE_FILE, attribute), NOWHERE);
         assert_eq!(
-            found(
-                feature_switches,
-                "crates/cli/src/main.rs",
-                "fn f() {\nif cfg!(feature = \"cuda\") {}\n}"
-            ),
+            found(feature_switches, "crates/cli/src/main.rs", "fn f() {\nif cfg!(feature = \"cuda\") {}\n}"),
             [2]
         );
-        assert_eq!(
-            found(
-                feature_switches,
-                "a.rs",
-                "#[cfg_attr(feature = \"cuda\", ignore)]\nfn f() {}"
-            ),
-            [1]
-        );
+        assert_eq!(found(feature_switches, "a.rs", "#[cfg_attr(feature = \"cuda\", ignore)]\nfn f() {}"), [1]);
     }
 
     #[test]
@@ -113,30 +93,17 @@ mod tests {
     #[test]
     fn an_environment_read_is_found() {
         let path = "crates/engine/src/lib.rs";
-        assert_eq!(
-            found(environment_reads, path, "fn f() {\nstd::env::var(\"A\");\n}"),
-            [2]
-        );
+        assert_eq!(found(environment_reads, path, "fn f() {\nstd::env::var(\"A\");\n}"), [2]);
         assert_eq!(found(environment_reads, path, "use std::env::{self, var_os};"), [1]);
-        assert_eq!(
-            found(environment_reads, path, "fn f() { env!(\"A\"); std::env::temp_dir(); }"),
-            NOWHERE
-        );
+        assert_eq!(found(environment_reads, path, "fn f() { env!(\"A\"); std::env::temp_dir(); }"), NOWHERE);
     }
 
     #[test]
     fn the_command_line_tests_and_build_scripts_may_read_it() {
-        for path in [
-            "crates/cli/src/main.rs",
-            "crates/engine/tests/a.rs",
-            "crates/engine/build.rs",
-            "xtask/src/main.rs",
-        ] {
-            assert_eq!(
-                found(environment_reads, path, "fn f() { std::env::var(\"A\"); }"),
-                NOWHERE,
-                "{path}"
-            );
+        for path in
+            ["crates/cli/src/main.rs", "crates/engine/tests/a.rs", "crates/engine/build.rs", "xtask/src/main.rs"]
+        {
+            assert_eq!(found(environment_reads, path, "fn f() { std::env::var(\"A\"); }"), NOWHERE, "{path}");
         }
     }
 }

@@ -51,17 +51,12 @@ const fn brackets(delimiter: Delimiter) -> (&'static str, &'static str) {
 
 impl Token {
     fn new(text: &str, line: usize, end_line: usize) -> Self {
-        Self {
-            text: text.to_owned(),
-            line,
-            end_line,
-        }
+        Self { text: text.to_owned(), line, end_line }
     }
 
     /// Whether this is a word: a name or a keyword.
     pub(super) fn is_word(&self) -> bool {
-        self.text
-            .starts_with(|first: char| first.is_alphabetic() || first == '_')
+        self.text.starts_with(|first: char| first.is_alphabetic() || first == '_')
     }
 }
 
@@ -91,11 +86,7 @@ mod tests {
     use super::*;
 
     fn texts(source: &str) -> Vec<String> {
-        read(source)
-            .expect("it is Rust")
-            .into_iter()
-            .map(|token| token.text)
-            .collect()
+        read(source).expect("it is Rust").into_iter().map(|token| token.text).collect()
     }
 
     #[test]

@@ -52,15 +52,7 @@ pub(super) struct Dependency {
 
 /// What holds no text of ours: the history (in a second working tree `.git` is a file), build outputs, models, and
 /// reference data written by other programs.
-const SKIPPED: &[&str] = &[
-    ".git",
-    "fuzz/artifacts",
-    "fuzz/corpus",
-    "fuzz/target",
-    "models",
-    "target",
-    "tests/golden",
-];
+const SKIPPED: &[&str] = &[".git", "fuzz/artifacts", "fuzz/corpus", "fuzz/target", "models", "target", "tests/golden"];
 /// A hidden folder is skipped unless it is one of these.
 const HIDDEN: &[&str] = &[".cargo", ".ci"];
 /// Longer files are data, not text that somebody reads.
@@ -69,9 +61,7 @@ const TEXT_BYTES_MAX: u64 = 1 << 20;
 impl Tree {
     /// Reads the working tree at `root`.
     pub(super) fn read(root: &Path) -> Result<Self, String> {
-        let root = root
-            .canonicalize()
-            .map_err(|error| format!("cannot read {}: {error}", root.display()))?;
+        let root = root.canonicalize().map_err(|error| format!("cannot read {}: {error}", root.display()))?;
         let mut tree = Self::default();
         tree.walk(&root, "")?;
         tree.files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -88,11 +78,7 @@ impl Tree {
             let Ok(name) = entry.file_name().into_string() else {
                 continue;
             };
-            let path = if path.is_empty() {
-                name.clone()
-            } else {
-                format!("{path}/{name}")
-            };
+            let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
             if SKIPPED.contains(&path.as_str()) {
                 continue;
             }
@@ -105,8 +91,7 @@ impl Tree {
             } else if kind.is_file() && entry.metadata().map_err(blame)?.len() <= TEXT_BYTES_MAX {
                 // A file that is not UTF-8 is a picture or a font: nothing to read there.
                 let bytes = fs::read(entry.path()).map_err(blame)?;
-                self.files
-                    .extend(String::from_utf8(bytes).ok().map(|text| File::new(&path, text)));
+                self.files.extend(String::from_utf8(bytes).ok().map(|text| File::new(&path, text)));
             }
         }
         Ok(())
@@ -128,23 +113,13 @@ impl Tree {
     /// A tree of these files, `(path, text)`, and no crates: for tests.
     #[cfg(test)]
     pub(super) fn planted(files: &[(&str, &str)]) -> Self {
-        Self {
-            files: files
-                .iter()
-                .map(|&(path, text)| File::new(path, text.to_owned()))
-                .collect(),
-            ..Self::default()
-        }
+        Self { files: files.iter().map(|&(path, text)| File::new(path, text.to_owned())).collect(), ..Self::default() }
     }
 }
 
 impl File {
     fn new(path: &str, text: String) -> Self {
-        Self {
-            path: path.to_owned(),
-            tokens: (extension(path) == "rs").then(|| tokens::read(&text)),
-            text,
-        }
+        Self { path: path.to_owned(), tokens: (extension(path) == "rs").then(|| tokens::read(&text)), text }
     }
 }
 
@@ -165,12 +140,7 @@ fn members(root: &Path) -> Result<Vec<Member>, String> {
 }
 
 fn member(root: &Path, package: &Package) -> Member {
-    let relative = |path: &Path| {
-        path.strip_prefix(root)
-            .unwrap_or(path)
-            .to_string_lossy()
-            .replace('\\', "/")
-    };
+    let relative = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
     Member {
         name: package.name.to_string(),
         manifest: relative(package.manifest_path.as_std_path()),
@@ -199,29 +169,12 @@ mod tests {
     #[test]
     fn the_real_tree_has_its_crates_and_no_build_outputs() {
         let tree = Tree::read(&crate::repository()).expect("the working tree can be read");
-        let formats = tree
-            .members
-            .iter()
-            .find(|member| member.name == "kauri-formats")
-            .expect("formats is a member");
+        let formats = tree.members.iter().find(|member| member.name == "kauri-formats").expect("formats is a member");
         assert_eq!(formats.manifest, "crates/formats/Cargo.toml");
         assert_eq!(formats.roots, ["crates/formats/src/lib.rs"]);
-        assert!(
-            formats
-                .dependencies
-                .iter()
-                .any(|d| d.name == "proptest" && d.development && !d.local)
-        );
-        let cli = tree
-            .members
-            .iter()
-            .find(|member| member.name == "kauri-cli")
-            .expect("cli is a member");
-        assert!(
-            cli.dependencies
-                .iter()
-                .any(|d| d.name == "kauri-server" && d.local && !d.development)
-        );
+        assert!(formats.dependencies.iter().any(|d| d.name == "proptest" && d.development && !d.local));
+        let cli = tree.members.iter().find(|member| member.name == "kauri-cli").expect("cli is a member");
+        assert!(cli.dependencies.iter().any(|d| d.name == "kauri-server" && d.local && !d.development));
         assert!(tree.folders.iter().any(|folder| folder == "crates/formats/src"));
         assert!(!tree.files.iter().any(|file| file.path.starts_with("target/")));
     }

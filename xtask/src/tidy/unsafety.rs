@@ -7,11 +7,7 @@ use super::tokens::{Token, begins};
 use super::tree::{Tree, extension};
 
 /// Where `unsafe` may stand.
-const PLACES: &[&str] = &[
-    "crates/formats/src/mapping.rs",
-    "crates/device-cpu/",
-    "crates/device-cuda/",
-];
+const PLACES: &[&str] = &["crates/formats/src/mapping.rs", "crates/device-cpu/", "crates/device-cuda/"];
 /// The crates that have such a place, and so cannot forbid it as a whole.
 const CRATES: &[&str] = &["kauri-formats", "kauri-device-cpu", "kauri-device-cuda"];
 /// The file that lists them.
@@ -22,29 +18,17 @@ const LINES_ABOVE: usize = 3;
 /// Every other crate forbids `unsafe` in its root, and it stands nowhere else.
 pub(super) fn forbidden(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for member in tree
-        .members
-        .iter()
-        .filter(|member| !CRATES.contains(&member.name.as_str()))
-    {
+    for member in tree.members.iter().filter(|member| !CRATES.contains(&member.name.as_str())) {
         for (file, tokens) in tree.rust().filter(|(file, _)| member.roots.contains(&file.path)) {
             let forbid = ["#", "!", "[", "forbid", "(", "unsafe_code", ")", "]"];
             if !(0..tokens.len()).any(|start| begins(&tokens[start..], &forbid)) {
-                findings.push(Finding::new(
-                    &file.path,
-                    1,
-                    "write `#![forbid(unsafe_code)]` below the module doc",
-                ));
+                findings.push(Finding::new(&file.path, 1, "write `#![forbid(unsafe_code)]` below the module doc"));
             }
         }
     }
     for (path, line) in uses(tree) {
         if !PLACES.iter().any(|place| path.starts_with(place)) {
-            findings.push(Finding::new(
-                path,
-                line,
-                format!("`unsafe` may stand in {} only", PLACES.join(", ")),
-            ));
+            findings.push(Finding::new(path, line, format!("`unsafe` may stand in {} only", PLACES.join(", "))));
         }
     }
     findings
@@ -55,10 +39,7 @@ pub(super) fn safety_comments(tree: &Tree) -> Vec<Finding> {
     let advice = "write `// SAFETY:` above it: why this is sound, checkable without leaving the file \
                   (`# Safety` for what a caller must uphold)";
     let unargued = |&(path, line): &(&str, usize)| !tree.file(path).is_some_and(|file| is_argued(&file.text, line));
-    uses(tree)
-        .filter(unargued)
-        .map(|(path, line)| Finding::new(path, line, advice))
-        .collect()
+    uses(tree).filter(unargued).map(|(path, line)| Finding::new(path, line, advice)).collect()
 }
 
 /// Whether a comment right above `line` argues for it.
@@ -86,26 +67,15 @@ pub(super) fn listed(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut named = BTreeSet::new();
     for (index, line) in list.lines().enumerate() {
-        for path in line
-            .split('`')
-            .filter(|part| part.starts_with("crates/") && extension(part) == "rs")
-        {
+        for path in line.split('`').filter(|part| part.starts_with("crates/") && extension(part) == "rs") {
             named.insert(path);
             if !using.contains(path) {
-                findings.push(Finding::new(
-                    LIST,
-                    index + 1,
-                    format!("`{path}` uses no `unsafe`: remove it here"),
-                ));
+                findings.push(Finding::new(LIST, index + 1, format!("`{path}` uses no `unsafe`: remove it here")));
             }
         }
     }
     for path in using.difference(&named) {
-        findings.push(Finding::new(
-            path,
-            1,
-            format!("uses `unsafe`: add it to {LIST} with what for"),
-        ));
+        findings.push(Finding::new(path, 1, format!("uses `unsafe`: add it to {LIST} with what for")));
     }
     findings
 }
@@ -114,9 +84,7 @@ pub(super) fn listed(tree: &Tree) -> Vec<Finding> {
 fn uses(tree: &Tree) -> impl Iterator<Item = (&str, usize)> {
     tree.rust().flat_map(|(file, tokens)| {
         let opens = |&start: &usize| tokens[start].text == "unsafe" && !is_type(&tokens[start..]);
-        (0..tokens.len())
-            .filter(opens)
-            .map(|start| (file.path.as_str(), tokens[start].line))
+        (0..tokens.len()).filter(opens).map(|start| (file.path.as_str(), tokens[start].line))
     })
 }
 
@@ -150,24 +118,15 @@ mod tests {
 
     #[test]
     fn a_root_that_does_not_forbid_is_found() {
-        assert_eq!(
-            lines(forbidden(&root("kauri-step", "//! .\n// #![forbid(unsafe_code)]\n"))),
-            [1]
-        );
-        assert_eq!(
-            lines(forbidden(&root("kauri-step", "//! .\n#![forbid(unsafe_code)]\n"))),
-            NOWHERE
-        );
+        assert_eq!(lines(forbidden(&root("kauri-step", "//! .\n// #![forbid(unsafe_code)]\n"))), [1]);
+        assert_eq!(lines(forbidden(&root("kauri-step", "//! .\n#![forbid(unsafe_code)]\n"))), NOWHERE);
         assert_eq!(lines(forbidden(&root("kauri-device-cpu", "//! .\n"))), NOWHERE);
     }
 
     #[test]
     fn a_use_outside_its_place_is_found() {
         let text = "fn f() {\n    // SAFETY: none.\n    unsafe { g() }\n}\n";
-        assert_eq!(
-            lines(forbidden(&Tree::planted(&[("crates/formats/src/gguf.rs", text)]))),
-            [3]
-        );
+        assert_eq!(lines(forbidden(&Tree::planted(&[("crates/formats/src/gguf.rs", text)]))), [3]);
         assert_eq!(lines(forbidden(&Tree::planted(&[(PLACE, text)]))), NOWHERE);
     }
 
@@ -176,10 +135,7 @@ mod tests {
         let found = |text| lines(safety_comments(&Tree::planted(&[(PLACE, text)])));
         assert_eq!(found("fn f() {\n    unsafe { g() }\n}\n"), [2]);
         assert_eq!(found("unsafe fn f() {}\n"), [1]);
-        assert_eq!(
-            found("// SAFETY: far away.\na!();\nb!();\nc!();\nunsafe impl Send for S {}\n"),
-            [5]
-        );
+        assert_eq!(found("// SAFETY: far away.\na!();\nb!();\nc!();\nunsafe impl Send for S {}\n"), [5]);
     }
 
     #[test]
@@ -200,17 +156,11 @@ mod tests {
     fn the_list_and_the_files_agree() {
         let text = "// SAFETY: none needed.\nunsafe impl Send for S {}\n";
         assert_eq!(
-            listed(&Tree::planted(&[
-                (PLACE, text),
-                (LIST, "- `crates/device-cpu/src/pool.rs`: threads\n")
-            ])),
+            listed(&Tree::planted(&[(PLACE, text), (LIST, "- `crates/device-cpu/src/pool.rs`: threads\n")])),
             []
         );
         assert_eq!(listed(&Tree::planted(&[(PLACE, text)]))[0].path, PLACE);
-        let stale = listed(&Tree::planted(&[(
-            LIST,
-            "# Unsafe\n- `crates/device-cpu/src/gone.rs`: threads\n",
-        )]));
+        let stale = listed(&Tree::planted(&[(LIST, "# Unsafe\n- `crates/device-cpu/src/gone.rs`: threads\n")]));
         assert_eq!((stale[0].path.as_str(), stale[0].line), (LIST, 2));
     }
 }

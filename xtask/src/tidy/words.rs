@@ -70,11 +70,7 @@ pub(super) fn forbidden_words(tree: &Tree) -> Vec<Finding> {
     for file in tree.files.iter().filter(|file| !FOREIGN.contains(&file.path.as_str())) {
         for (index, line) in file.text.lines().enumerate() {
             for word in WORDS.iter().filter(|word| word.is_in(line)) {
-                findings.push(Finding::new(
-                    &file.path,
-                    index + 1,
-                    format!("`{}` is {}", word.text, word.advice),
-                ));
+                findings.push(Finding::new(&file.path, index + 1, format!("`{}` is {}", word.text, word.advice)));
             }
         }
     }
@@ -87,11 +83,7 @@ pub(super) fn unfinished_code(tree: &Tree) -> Vec<Finding> {
     for (file, tokens) in tree.rust() {
         for (index, token) in tokens.iter().enumerate() {
             for name in MACROS.iter().filter(|&&name| begins(&tokens[index..], &[name, "!"])) {
-                findings.push(Finding::new(
-                    &file.path,
-                    token.line,
-                    format!("`{name}!` has no place here: remove it"),
-                ));
+                findings.push(Finding::new(&file.path, token.line, format!("`{name}!` has no place here: remove it")));
             }
         }
     }
@@ -110,37 +102,19 @@ mod tests {
     fn each_word_is_found_at_its_line() {
         for word in WORDS {
             let found = forbidden_words(&Tree::planted(&[("docs/a.md", &format!("fine\nsee {}\n", word.text))]));
-            assert_eq!(
-                found.iter().map(|finding| finding.line).collect::<Vec<_>>(),
-                [2],
-                "{}",
-                word.text
-            );
+            assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2], "{}", word.text);
         }
     }
 
     #[test]
     fn parts_of_other_words_and_paths_are_not_found() {
-        assert_eq!(
-            words_in(concat!(
-                "IQ2_XX",
-                "S, AXX",
-                "X, ../wo",
-                "rk/, tests/wo",
-                "rk/, ~/ro",
-                "ot/"
-            )),
-            0
-        );
+        assert_eq!(words_in(concat!("IQ2_XX", "S, AXX", "X, ../wo", "rk/, tests/wo", "rk/, ~/ro", "ot/")), 0);
         assert_eq!(words_in(concat!("`/wo", "rk/a`, \"/ro", "ot/b\"")), 2);
     }
 
     #[test]
     fn what_others_wrote_is_not_searched() {
-        assert_eq!(
-            forbidden_words(&Tree::planted(&[("Cargo.lock", concat!("XX", "X"))])),
-            []
-        );
+        assert_eq!(forbidden_words(&Tree::planted(&[("Cargo.lock", concat!("XX", "X"))])), []);
     }
 
     #[test]
@@ -148,11 +122,7 @@ mod tests {
         for name in MACROS {
             let text = format!("// {name}!()\nfn f() {{ let _ = \"{name}!()\"; {name}!(); }}\n");
             let found = unfinished_code(&Tree::planted(&[("a.rs", &text)]));
-            assert_eq!(
-                found.iter().map(|finding| finding.line).collect::<Vec<_>>(),
-                [2],
-                "{name}"
-            );
+            assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [2], "{name}");
         }
     }
 }

@@ -77,10 +77,7 @@ impl Output {
         let Some(path) = &self.plot else { return Ok(()) };
         match OpenOptions::new().create(true).truncate(false).write(true).open(path) {
             Ok(_) => Ok(()),
-            Err(error) => Err(BadInput(format!(
-                "--plot {}: {error}; name a file that can be written",
-                path.display()
-            ))),
+            Err(error) => Err(BadInput(format!("--plot {}: {error}; name a file that can be written", path.display()))),
         }
     }
 

@@ -72,10 +72,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// The fixed fields.
 fn to_json(inspection: &Inspection) -> Json {
-    let blocks = inspection
-        .structure
-        .iter()
-        .map(|(structure, count)| json!({ "structure": structure, "count": count }));
+    let blocks =
+        inspection.structure.iter().map(|(structure, count)| json!({ "structure": structure, "count": count }));
     let tensors = inspection.tensors.iter().map(
         |tensor| json!({ "name": tensor.name, "quant": tensor.quant, "dims": tensor.dims, "bytes": tensor.bytes }),
     );
@@ -105,18 +103,9 @@ fn to_json(inspection: &Inspection) -> Json {
 /// What people read: a name and a value a line.
 fn rows(inspection: &Inspection) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
-    let name = inspection
-        .name
-        .as_ref()
-        .map_or(String::new(), |name| format!("{name}: "));
-    rows.push((
-        "model",
-        format!("{name}{}, {}", inspection.architecture, inspection.format),
-    ));
-    rows.push((
-        "shape",
-        format!("{} layers, {} wide", inspection.layers, inspection.hidden),
-    ));
+    let name = inspection.name.as_ref().map_or(String::new(), |name| format!("{name}: "));
+    rows.push(("model", format!("{name}{}, {}", inspection.architecture, inspection.format)));
+    rows.push(("shape", format!("{} layers, {} wide", inspection.layers, inspection.hidden)));
     for (structure, count) in &inspection.structure {
         rows.push(("", format!("{count} x {structure}")));
     }
@@ -126,33 +115,17 @@ fn rows(inspection: &Inspection) -> Vec<(&'static str, String)> {
     } else {
         format!(", {} active", terminal::count(inspection.active_parameters))
     };
-    rows.push((
-        "parameters",
-        format!("{}{active}", terminal::count(inspection.parameters)),
-    ));
-    rows.push((
-        "weights",
-        format!(
-            "{}, {}",
-            terminal::bytes(inspection.bytes),
-            quant_mix(&inspection.tensors)
-        ),
-    ));
+    rows.push(("parameters", format!("{}{active}", terminal::count(inspection.parameters))));
+    rows.push(("weights", format!("{}, {}", terminal::bytes(inspection.bytes), quant_mix(&inspection.tensors))));
     rows.push(("reads a token", terminal::bytes(inspection.bytes_per_token)));
-    rows.push((
-        "cache a token",
-        format!("{} in f16", terminal::bytes(inspection.kv_bytes_per_token)),
-    ));
+    rows.push(("cache a token", format!("{} in f16", terminal::bytes(inspection.kv_bytes_per_token))));
     let caches = windows(inspection.context_tokens).map(|window| {
         let cache = u64::from(window) * inspection.kv_bytes_per_token;
         format!("{} for {window} tokens", terminal::bytes(cache))
     });
     rows.push(("cache", caches.collect::<Vec<_>>().join(", ")));
     if inspection.state_bytes_per_sequence > 0 {
-        rows.push((
-            "state",
-            format!("{} a sequence", terminal::bytes(inspection.state_bytes_per_sequence)),
-        ));
+        rows.push(("state", format!("{} a sequence", terminal::bytes(inspection.state_bytes_per_sequence))));
     }
     rows.push(("tokenizer", inspection.tokenizer.clone()));
     let template = match &inspection.template {
@@ -165,10 +138,7 @@ fn rows(inspection: &Inspection) -> Vec<(&'static str, String)> {
 
 /// A few windows that the model can have, its whole context last.
 fn windows(trained: u32) -> impl Iterator<Item = u32> {
-    WINDOWS_TOKENS
-        .into_iter()
-        .filter(move |&window| window < trained)
-        .chain([trained])
+    WINDOWS_TOKENS.into_iter().filter(move |&window| window < trained).chain([trained])
 }
 
 /// How the weights are stored: each type with its share of the bytes, the largest first.
@@ -182,9 +152,7 @@ fn quant_mix(tensors: &[TensorLine]) -> String {
     }
     mix.sort_by_key(|&(_, bytes)| std::cmp::Reverse(bytes));
     let all: u64 = mix.iter().map(|(_, bytes)| bytes).sum::<u64>().max(1);
-    let parts = mix
-        .iter()
-        .map(|(quant, bytes)| format!("{quant} {:.1}%", *bytes as f64 * 100.0 / all as f64));
+    let parts = mix.iter().map(|(quant, bytes)| format!("{quant} {:.1}%", *bytes as f64 * 100.0 / all as f64));
     parts.collect::<Vec<_>>().join(", ")
 }
 
@@ -196,12 +164,7 @@ fn tensor_lines(tensors: &[TensorLine]) -> Vec<String> {
     let dims_width = width(&|tensor| dims(tensor).len());
     let line = |tensor: &TensorLine| {
         let size = terminal::bytes(tensor.bytes);
-        format!(
-            "{:<name_width$}  {:<8} {:>dims_width$}  {size:>10}",
-            tensor.name,
-            tensor.quant,
-            dims(tensor)
-        )
+        format!("{:<name_width$}  {:<8} {:>dims_width$}  {size:>10}", tensor.name, tensor.quant, dims(tensor))
     };
     tensors.iter().map(line).collect()
 }
@@ -212,18 +175,8 @@ mod tests {
 
     #[test]
     fn the_quant_mix_is_by_bytes_and_the_largest_comes_first() {
-        let tensor = |quant, bytes| TensorLine {
-            name: "t".to_owned(),
-            quant,
-            dims: vec![bytes],
-            bytes,
-        };
-        let mix = quant_mix(&[
-            tensor("F32", 100),
-            tensor("Q4_K", 600),
-            tensor("Q6_K", 200),
-            tensor("F32", 100),
-        ]);
+        let tensor = |quant, bytes| TensorLine { name: "t".to_owned(), quant, dims: vec![bytes], bytes };
+        let mix = quant_mix(&[tensor("F32", 100), tensor("Q4_K", 600), tensor("Q6_K", 200), tensor("F32", 100)]);
         assert_eq!(mix, "Q4_K 60.0%, F32 20.0%, Q6_K 20.0%");
         assert_eq!(quant_mix(&[]), "");
     }

@@ -79,15 +79,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let (Some(base), Some(asked)) = (&base, options.context_tokens) {
         base.check_context(asked)?;
     }
-    let asked = base
-        .as_ref()
-        .map(|base| base.header().context)
-        .or(options.context_tokens);
-    let options = Options {
-        context_tokens: asked,
-        batch_outputs: options.batch_tokens,
-        ..options
-    };
+    let asked = base.as_ref().map(|base| base.header().context).or(options.context_tokens);
+    let options = Options { context_tokens: asked, batch_outputs: options.batch_tokens, ..options };
     let name = arguments.model.model.as_deref();
     let mut engine = Engine::load(name, &options).map_err(|error| about_model(name, error))?;
     let context = asked.unwrap_or(CONTEXT_TOKENS.min(engine.window_tokens()));
@@ -96,29 +89,18 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             "--context {context}: perplexity needs chunks of at least {CONTEXT_TOKENS_MIN} tokens"
         )));
     }
-    let chunks_max = [arguments.chunks, base.as_ref().map(|base| base.header().chunks)]
-        .into_iter()
-        .flatten()
-        .min();
+    let chunks_max = [arguments.chunks, base.as_ref().map(|base| base.header().chunks)].into_iter().flatten().min();
     let tokens = chunks(&engine, &text, context, chunks_max).map_err(|tokens| {
         BadInput(format!(
             "{}: the text has {tokens} tokens, which is no whole chunk of {context}; give more text or a smaller --context",
             arguments.file.display(),
         ))
     })?;
-    let header = Header {
-        vocab: engine.vocab(),
-        context,
-        chunks: (tokens.len() / context as usize) as u32,
-    };
+    let header = Header { vocab: engine.vocab(), context, chunks: (tokens.len() / context as usize) as u32 };
     if let Some(base) = &base {
         base.check(header.vocab, &tokens)?;
     }
-    let writer = arguments
-        .save_logits
-        .as_deref()
-        .map(|path| Writer::create(path, header, &tokens))
-        .transpose()?;
+    let writer = arguments.save_logits.as_deref().map(|path| Writer::create(path, header, &tokens)).transpose()?;
     let outcome = measure(&mut engine, &tokens, header, writer, base)?;
     print(arguments, &outcome)
 }
@@ -183,19 +165,11 @@ fn measure(
     if let Some(writer) = writer {
         writer.finish()?;
     }
-    Ok(Outcome {
-        surprise,
-        divergence,
-        header,
-    })
+    Ok(Outcome { surprise, divergence, header })
 }
 
 fn print(arguments: &Arguments, outcome: &Outcome) -> anyhow::Result<()> {
-    let Outcome {
-        surprise,
-        divergence,
-        header,
-    } = outcome;
+    let Outcome { surprise, divergence, header } = outcome;
     let mut stdout = anstream::stdout().lock();
     if arguments.json {
         let mut object = json!({

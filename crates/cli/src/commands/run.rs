@@ -24,10 +24,7 @@ use crate::model_options::ModelOptions;
 /// pipe a conversation begins. Ctrl-C ends the answer: of a single prompt with exit code 130.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "flags of a command line are independent of each other"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line are independent of each other")]
 pub struct Arguments {
     /// A GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default).
     #[arg(value_name = "MODEL")]
@@ -80,33 +77,22 @@ struct Words {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let words = words(
-        [arguments.first.as_deref(), arguments.second.as_deref()],
-        arguments.model.model.as_deref(),
-        is_model,
-    )?;
+    let words =
+        words([arguments.first.as_deref(), arguments.second.as_deref()], arguments.model.model.as_deref(), is_model)?;
     let prompt = match words.prompt {
         Some(prompt) if prompt != "-" => Some(prompt),
         None if io::stdin().is_terminal() => None,
         Some(_) | None => Some(piped()?),
     };
     let is_blank = |text: &str| {
-        if arguments.raw {
-            text.is_empty()
-        } else {
-            text.trim().is_empty()
-        }
+        if arguments.raw { text.is_empty() } else { text.trim().is_empty() }
     };
     if prompt.as_deref().is_some_and(is_blank) {
-        bail!(BadInput(
-            "the prompt is empty; give one as an argument or on standard input".to_owned()
-        ));
+        bail!(BadInput("the prompt is empty; give one as an argument or on standard input".to_owned()));
     }
     if prompt.is_none() && (arguments.raw || arguments.json) {
         let option = if arguments.raw { "--raw" } else { "--json" };
-        bail!(BadInput(format!(
-            "{option} needs a prompt; give one as an argument or on standard input"
-        )));
+        bail!(BadInput(format!("{option} needs a prompt; give one as an argument or on standard input")));
     }
     let name = words.model.as_deref();
     let mut engine = Engine::load(name, &arguments.model.options()).map_err(|error| about_model(name, error))?;
@@ -179,10 +165,7 @@ fn words(given: [Option<&str>; 2], option: Option<&str>, is_model: impl Fn(&str)
         ([Some(first), None], None) if is_model(first) || is_model_name(first) => (Some(first), None),
         ([first, _], option) => (option, first),
     };
-    Ok(Words {
-        model: model.map(str::to_owned),
-        prompt: prompt.map(str::to_owned),
-    })
+    Ok(Words { model: model.map(str::to_owned), prompt: prompt.map(str::to_owned) })
 }
 
 /// Whether a word can only be meant as a model, so that a missing file is not taken for a question.

@@ -49,11 +49,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let name = arguments.model.as_deref();
     let converter = Converter {
         tokenizer: kauri_engine::tokenizer(name).map_err(|error| about_model(name, error))?,
-        special: if arguments.special {
-            Special::Parse
-        } else {
-            Special::Text
-        },
+        special: if arguments.special { Special::Parse } else { Special::Text },
         shows_special: arguments.special,
     };
     match (arguments.json, arguments.decode) {
@@ -113,10 +109,7 @@ impl Converter {
         let separates = |letter: char| letter.is_whitespace() || matches!(letter, ',' | '[' | ']');
         let words = text.split(separates).filter(|word| !word.is_empty());
         let ids: Vec<u32> = words
-            .map(|word| {
-                word.parse()
-                    .map_err(|_| BadInput(format!("standard input: {word:?} is not a token id")))
-            })
+            .map(|word| word.parse().map_err(|_| BadInput(format!("standard input: {word:?} is not a token id"))))
             .collect::<Result<_, _>>()?;
         let bytes = self.decode(&ids).context("standard input")?;
         let mut stdout = io::stdout().lock();
@@ -139,10 +132,7 @@ fn each_line(convert: impl Fn(&str) -> anyhow::Result<Json>) -> anyhow::Result<(
             break;
         }
         if bytes.len() as u64 > LINE_BYTES_MAX {
-            bail!(BadInput(format!(
-                "standard input, line {number}: over {} MiB",
-                LINE_BYTES_MAX >> 20
-            )));
+            bail!(BadInput(format!("standard input, line {number}: over {} MiB", LINE_BYTES_MAX >> 20)));
         }
         let line = input::utf8(&format!("standard input, line {number}"), bytes)?;
         let converted = convert(&line).with_context(|| format!("standard input, line {number}"))?;

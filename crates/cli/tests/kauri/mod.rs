@@ -60,18 +60,9 @@ impl Ran {
     /// Checks that the input was refused: exit code 2, one line that contains `part`, and nothing on standard output.
     pub fn refused(&self, what: &str, part: &str) {
         assert_eq!(self.code, 2, "{what}: {self:?}");
-        assert_eq!(
-            self.stderr.lines().count(),
-            1,
-            "{what}: one line, not {:?}",
-            self.stderr
-        );
+        assert_eq!(self.stderr.lines().count(), 1, "{what}: one line, not {:?}", self.stderr);
         assert!(self.stderr.starts_with("kauri: "), "{what}: {}", self.stderr);
-        assert!(
-            self.stderr.contains(part),
-            "{what}: {part:?} is not in {:?}",
-            self.stderr
-        );
+        assert!(self.stderr.contains(part), "{what}: {part:?} is not in {:?}", self.stderr);
         assert!(self.stdout.is_empty(), "{what}: something on standard output");
     }
 }
@@ -99,10 +90,5 @@ pub fn read_json(path: &Path) -> Json {
 
 /// Little-endian f32.
 pub fn floats(bytes: &[u8]) -> Vec<f32> {
-    bytes
-        .as_chunks::<4>()
-        .0
-        .iter()
-        .map(|bytes| f32::from_le_bytes(*bytes))
-        .collect()
+    bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }

@@ -68,11 +68,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn string(&mut self, bytes_max: u64, what: &str) -> Result<&'a str, Error> {
         let length = self.u64(what)?;
         if length > bytes_max {
-            return Err(Error::Limit {
-                what: format!("length of {what}, in bytes"),
-                value: length,
-                max: bytes_max,
-            });
+            return Err(Error::Limit { what: format!("length of {what}, in bytes"), value: length, max: bytes_max });
         }
         let bytes = self.take(length, what)?;
         let text = std::str::from_utf8(bytes);
@@ -84,11 +80,6 @@ impl<'a> Cursor<'a> {
     }
 
     fn truncated(&self, what: &str, needed: u64) -> Error {
-        Error::Truncated {
-            what: what.to_owned(),
-            at: self.at as u64,
-            needed,
-            left: self.left(),
-        }
+        Error::Truncated { what: what.to_owned(), at: self.at as u64, needed, left: self.left() }
     }
 }

@@ -32,29 +32,18 @@ pub(crate) fn open_all(path: &Path, bytes: &Bytes) -> Result<Checkpoint, Error> 
     let paths = part.all_paths(path).map_err(|error| error.in_file(path))?;
     let mut opened = Some(opened);
     let mut open = |number: usize| {
-        let wanted = Part {
-            number: number as u64,
-            ..part
-        };
+        let wanted = Part { number: number as u64, ..part };
         match opened.take_if(|_| wanted == part) {
             Some(opened) => Ok(opened),
-            None => wanted
-                .open(&paths[number], &mut budget)
-                .map_err(|error| error.in_file(&paths[number])),
+            None => wanted.open(&paths[number], &mut budget).map_err(|error| error.in_file(&paths[number])),
         }
     };
     let mut whole = open(0)?;
     for number in 1..paths.len() {
-        whole
-            .append(open(number)?)
-            .map_err(|error| error.in_file(&paths[number]))?;
+        whole.append(open(number)?).map_err(|error| error.in_file(&paths[number]))?;
     }
     whole.check_tensor_count().map_err(|error| error.in_file(&paths[0]))?;
-    Ok(Checkpoint {
-        paths,
-        source: Source::Gguf(whole.metadata),
-        tensors: whole.tensors,
-    })
+    Ok(Checkpoint { paths, source: Source::Gguf(whole.metadata), tensors: whole.tensors })
 }
 
 /// Which part of a split model a file is.
@@ -74,11 +63,7 @@ impl Part {
             return Ok(None);
         }
         if count > SHARDS_MAX {
-            return Err(Error::Limit {
-                what: format!("metadata key `{COUNT_KEY}`"),
-                value: count,
-                max: SHARDS_MAX,
-            });
+            return Err(Error::Limit { what: format!("metadata key `{COUNT_KEY}`"), value: count, max: SHARDS_MAX });
         }
         let number = unsigned(metadata, NUMBER_KEY)?.filter(|&number| number < count);
         let number = number.ok_or_else(|| Error::Value {
@@ -113,9 +98,7 @@ impl Part {
             });
         };
         let part = |number| Self { number, ..self };
-        Ok((0..self.count)
-            .map(|number| path.with_file_name(format!("{stem}{}", part(number).suffix())))
-            .collect())
+        Ok((0..self.count).map(|number| path.with_file_name(format!("{stem}{}", part(number).suffix()))).collect())
     }
 
     /// Opens the part at `path`, and makes sure that it is this one.

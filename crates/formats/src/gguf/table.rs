@@ -46,9 +46,7 @@ pub(super) fn read(
     for entry in entries {
         let tensor = entry.cut(cursor, data_start)?;
         if tensors.insert(entry.name.to_owned(), tensor).is_some() {
-            return Err(Error::Duplicate {
-                what: format!("tensor {}", quoted(entry.name)),
-            });
+            return Err(Error::Duplicate { what: format!("tensor {}", quoted(entry.name)) });
         }
     }
     Ok(tensors)
@@ -77,28 +75,16 @@ impl<'a> Entry<'a> {
         })?;
         let offset = cursor.u64(&what)?;
         if !offset.is_multiple_of(alignment) {
-            return Err(Error::Misaligned {
-                tensor: quoted(name),
-                offset,
-                alignment,
-            });
+            return Err(Error::Misaligned { tensor: quoted(name), offset, alignment });
         }
-        Ok(Self {
-            name,
-            quant,
-            dims,
-            offset,
-            bytes,
-        })
+        Ok(Self { name, quant, dims, offset, bytes })
     }
 
     /// The tensor over its bytes.
     fn cut(&self, cursor: &Cursor<'_>, data_start: u64) -> Result<Tensor, Error> {
         let file = cursor.bytes();
         let start = data_start.saturating_add(self.offset);
-        let range = usize::try_from(start)
-            .ok()
-            .zip(usize::try_from(start.saturating_add(self.bytes)).ok());
+        let range = usize::try_from(start).ok().zip(usize::try_from(start.saturating_add(self.bytes)).ok());
         let data = range.and_then(|(start, end)| file.slice(start..end));
         Ok(Tensor {
             quant: self.quant,
@@ -129,11 +115,7 @@ fn dims(cursor: &mut Cursor<'_>, name: &str, what: &str) -> Result<Vec<u64>, Err
     }
     dims.reverse();
     if dims.contains(&0) {
-        return Err(Error::TensorDims {
-            tensor: quoted(name),
-            dims,
-            expected: "none of them zero".to_owned(),
-        });
+        return Err(Error::TensorDims { tensor: quoted(name), dims, expected: "none of them zero".to_owned() });
     }
     Ok(dims)
 }

@@ -206,10 +206,8 @@ fn truth(byte: u8, what: &str) -> Result<bool, Error> {
     match byte {
         0 => Ok(false),
         1 => Ok(true),
-        other => Err(Error::Value {
-            what: what.to_owned(),
-            expected: "a truth value, 0 or 1",
-            found: other.to_string(),
-        }),
+        other => {
+            Err(Error::Value { what: what.to_owned(), expected: "a truth value, 0 or 1", found: other.to_string() })
+        }
     }
 }

@@ -43,11 +43,7 @@ pub fn write<'a, W: Write>(
     let slots: Vec<Slot<'_>> = tensors
         .clone()
         .into_iter()
-        .map(|(name, tensor)| Slot {
-            name,
-            quant: tensor.quant,
-            dims: &tensor.dims,
-        })
+        .map(|(name, tensor)| Slot { name, quant: tensor.quant, dims: &tensor.dims })
         .collect();
     let mut writer = Writer::new(out, metadata, &slots)?;
     for (_, tensor) in tensors {
@@ -92,13 +88,7 @@ impl<W: Write> Writer<W> {
         }
         head.resize(head.len().next_multiple_of(alignment as usize), 0);
         out.write_all(&head)?;
-        Ok(Self {
-            out,
-            alignment,
-            sizes,
-            index: 0,
-            filled: 0,
-        })
+        Ok(Self { out, alignment, sizes, index: 0, filled: 0 })
     }
 
     /// Writes the next bytes of the tensors, in the order given; a tensor may come in pieces, a piece ends with its tensor.
@@ -111,10 +101,7 @@ impl<W: Write> Writer<W> {
         };
         self.filled += bytes.len() as u64;
         if self.filled > size {
-            return Err(invalid(format!(
-                "tensor {} takes {size} bytes, given {} or more",
-                self.index, self.filled
-            )));
+            return Err(invalid(format!("tensor {} takes {size} bytes, given {} or more", self.index, self.filled)));
         }
         self.out.write_all(bytes)?;
         if self.filled == size {
@@ -149,26 +136,15 @@ fn alignment(metadata: &Metadata) -> io::Result<u64> {
         Some(value) => value
             .as_u64()
             .filter(|alignment| alignment.is_power_of_two() && *alignment <= ALIGNMENT_MAX)
-            .ok_or_else(|| {
-                invalid(format!(
-                    "`{ALIGNMENT_KEY}` must be a power of two up to {ALIGNMENT_MAX}"
-                ))
-            }),
+            .ok_or_else(|| invalid(format!("`{ALIGNMENT_KEY}` must be a power of two up to {ALIGNMENT_MAX}"))),
     }
 }
 
 fn stored_bytes(tensor: &Slot<'_>) -> io::Result<u64> {
     let countable = (1..=DIMS_MAX as usize).contains(&tensor.dims.len()) && !tensor.dims.contains(&0);
-    let bytes = countable
-        .then(|| table::stored_bytes(tensor.dims, tensor.quant))
-        .flatten();
+    let bytes = countable.then(|| table::stored_bytes(tensor.dims, tensor.quant)).flatten();
     bytes.ok_or_else(|| {
-        invalid(format!(
-            "tensor {}: {} cannot hold dimensions {:?}",
-            tensor.name,
-            tensor.quant.name(),
-            tensor.dims
-        ))
+        invalid(format!("tensor {}: {} cannot hold dimensions {:?}", tensor.name, tensor.quant.name(), tensor.dims))
     })
 }
 
@@ -200,9 +176,7 @@ fn signed_kind(values: &[i64]) -> Kind {
 }
 
 fn float_kind(values: &[f64]) -> Kind {
-    let fits = values
-        .iter()
-        .all(|&value| f64::from(value as f32) == value || value.is_nan());
+    let fits = values.iter().all(|&value| f64::from(value as f32) == value || value.is_nan());
     if fits { Kind::F32 } else { Kind::F64 }
 }
 
@@ -237,9 +211,7 @@ fn put(out: &mut Vec<u8>, key: &str, value: &Value) -> io::Result<()> {
             put_array(out, Kind::Array, values.len());
             for value in values {
                 if !matches!(kind(value), Kind::Array) {
-                    return Err(invalid(format!(
-                        "metadata key {key}: a value that is no array among arrays"
-                    )));
+                    return Err(invalid(format!("metadata key {key}: a value that is no array among arrays")));
                 }
                 put(out, key, value)?;
             }
@@ -264,27 +236,21 @@ fn put_array(out: &mut Vec<u8>, kind: Kind, length: usize) {
 
 fn put_unsigneds(out: &mut Vec<u8>, kind: Kind, values: &[u64]) {
     match kind {
-        Kind::U32 => values
-            .iter()
-            .for_each(|&value| out.extend((value as u32).to_le_bytes())),
+        Kind::U32 => values.iter().for_each(|&value| out.extend((value as u32).to_le_bytes())),
         _ => values.iter().for_each(|value| out.extend(value.to_le_bytes())),
     }
 }
 
 fn put_signeds(out: &mut Vec<u8>, kind: Kind, values: &[i64]) {
     match kind {
-        Kind::I32 => values
-            .iter()
-            .for_each(|&value| out.extend((value as i32).to_le_bytes())),
+        Kind::I32 => values.iter().for_each(|&value| out.extend((value as i32).to_le_bytes())),
         _ => values.iter().for_each(|value| out.extend(value.to_le_bytes())),
     }
 }
 
 fn put_floats(out: &mut Vec<u8>, kind: Kind, values: &[f64]) {
     match kind {
-        Kind::F32 => values
-            .iter()
-            .for_each(|&value| out.extend((value as f32).to_le_bytes())),
+        Kind::F32 => values.iter().for_each(|&value| out.extend((value as f32).to_le_bytes())),
         _ => values.iter().for_each(|value| out.extend(value.to_le_bytes())),
     }
 }

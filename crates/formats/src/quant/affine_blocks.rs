@@ -55,24 +55,13 @@ pub(super) fn fit<const SUB: usize, const SUBS: usize>(
             })
         }
     };
-    let sweep = if importance.is_some() {
-        &Sweep::BY_IMPORTANCE
-    } else {
-        &recipe.sweep
-    };
+    let sweep = if importance.is_some() { &Sweep::BY_IMPORTANCE } else { &recipe.sweep };
     let fits: [_; SUBS] = std::array::from_fn(|sub| affine(&sub_blocks[sub], recipe.limit, &weights[sub], sweep));
 
     let totals = importance.map(|_| weights.map(|weights| weights.iter().sum::<f32>()));
-    let (scale, sub_scales) = share(
-        &std::array::from_fn(|sub| fits[sub].scale),
-        recipe.sub_limit,
-        totals.as_ref(),
-    );
-    let (minimum, sub_minimums) = share(
-        &std::array::from_fn(|sub| fits[sub].minimum),
-        recipe.sub_limit,
-        totals.as_ref(),
-    );
+    let (scale, sub_scales) = share(&std::array::from_fn(|sub| fits[sub].scale), recipe.sub_limit, totals.as_ref());
+    let (minimum, sub_minimums) =
+        share(&std::array::from_fn(|sub| fits[sub].minimum), recipe.sub_limit, totals.as_ref());
     let (scale, minimum) = (Half::from_f32(scale), Half::from_f32(minimum));
 
     let mut codes = [0; 256];
@@ -85,13 +74,7 @@ pub(super) fn fit<const SUB: usize, const SUBS: usize>(
             sub_blocks[sub].map(|value| nearest((value + minimum) / scale, 0, recipe.limit) as u8)
         };
     }
-    Fit {
-        scale,
-        minimum,
-        sub_scales,
-        sub_minimums,
-        codes,
-    }
+    Fit { scale, minimum, sub_scales, sub_minimums, codes }
 }
 
 /// One scale for all, and each as an integer up to `limit` times that.
@@ -101,10 +84,7 @@ fn share<const N: usize>(scales: &[f32; N], limit: i32, weights: Option<&[f32; N
     }
     let maximum = scales.iter().copied().fold(0.0, f32::max);
     let inverse = if maximum > 0.0 { limit as f32 / maximum } else { 0.0 };
-    (
-        maximum / limit as f32,
-        scales.map(|scale| nearest(inverse * scale, 0, limit) as u8),
-    )
+    (maximum / limit as f32, scales.map(|scale| nearest(inverse * scale, 0, limit) as u8))
 }
 
 /// The scale and the minimum of each of the 8 sub-blocks, from the header of a `Q4_K` or `Q5_K` block:

@@ -66,11 +66,7 @@ impl Rows<'_> {
         let blocks_per_row = self.columns / VALUES;
         let importance = self.importance.map(|importance| importance.as_chunks().0);
         for (i, (values, block)) in self.values.as_chunks().0.iter().zip(out.as_chunks_mut().0).enumerate() {
-            quantise(
-                values,
-                importance.map(|importance| &importance[i % blocks_per_row]),
-                block,
-            );
+            quantise(values, importance.map(|importance| &importance[i % blocks_per_row]), block);
         }
     }
 
@@ -82,20 +78,12 @@ impl Rows<'_> {
     ) {
         let row_bytes = self.columns / VALUES * BYTES;
         let mut weights = vec![0.0; if self.importance.is_some() { self.columns } else { 0 }];
-        for (values, out) in self
-            .values
-            .chunks_exact(self.columns)
-            .zip(out.chunks_exact_mut(row_bytes))
-        {
+        for (values, out) in self.values.chunks_exact(self.columns).zip(out.chunks_exact_mut(row_bytes)) {
             let weighted = self.importance.map(|importance| {
                 search::weigh(values, importance, search::mean_square(values), &mut weights);
                 &*weights
             });
-            let row = Rows {
-                values,
-                columns: self.columns,
-                importance: weighted,
-            };
+            let row = Rows { values, columns: self.columns, importance: weighted };
             row.quantise_by_importance(out, &quantise);
         }
     }

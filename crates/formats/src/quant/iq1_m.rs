@@ -16,22 +16,13 @@ use super::grids::{iq1::POINTS, write_shifted};
 pub(super) fn dequantise(block: &[u8; 56], values: &mut [f32; 256]) {
     let (low, high) = (&block[..32], &block[32..48]);
     let words: [u16; 4] = std::array::from_fn(|w| u16::from_le_bytes(block[48..].as_chunks().0[w]));
-    let scale = words
-        .iter()
-        .enumerate()
-        .map(|(w, word)| (word >> 12) << (4 * w))
-        .sum::<u16>();
+    let scale = words.iter().enumerate().map(|(w, word)| (word >> 12) << (4 * w)).sum::<u16>();
     let scale = f16::scale(&scale.to_le_bytes(), 0);
     for (eight, values) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         let sub = eight / 2;
         let scale = scale * (2 * (words[sub / 4] >> (3 * (sub % 4)) & 7) + 1) as f32;
         let high = high[eight / 2] >> (4 * (eight % 2));
         let shift = if high & 8 == 0 { 0.125 } else { -0.125 };
-        write_shifted(
-            scale,
-            POINTS[low[eight] as usize | (high as usize & 7) << 8],
-            shift,
-            values,
-        );
+        write_shifted(scale, POINTS[low[eight] as usize | (high as usize & 7) << 8], shift, values);
     }
 }

@@ -14,21 +14,10 @@ use super::grids::{even_signs, iq2_xs::POINTS, write_signed};
 pub(super) fn dequantise(block: &[u8; 74], values: &mut [f32; 256]) {
     let scale = f16::scale(block, 0);
     let (codes, scales) = block[2..].split_at(64);
-    for (eight, (code, values)) in codes
-        .as_chunks()
-        .0
-        .iter()
-        .zip(values.as_chunks_mut::<8>().0)
-        .enumerate()
-    {
+    for (eight, (code, values)) in codes.as_chunks().0.iter().zip(values.as_chunks_mut::<8>().0).enumerate() {
         let code = u16::from_le_bytes(*code);
         let sub_scale = scales[eight / 4] >> (4 * (eight / 2 % 2)) & 15;
         let scale = scale * (0.5 + sub_scale as f32) * 0.25;
-        write_signed(
-            scale,
-            POINTS[code as usize & 511],
-            even_signs(u32::from(code >> 9)),
-            values,
-        );
+        write_signed(scale, POINTS[code as usize & 511], even_signs(u32::from(code >> 9)), values);
     }
 }

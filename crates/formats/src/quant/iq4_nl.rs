@@ -46,11 +46,7 @@ pub(super) fn fit_scale(values: &[f32; 32], importance: Option<&[f32; 32]>, mean
     }
     let lowest = LEVELS[0] as f32;
     let (value_level, level_level) = moments(values, &weights, 1.0 / (-extreme / lowest));
-    let mut scale = if level_level > 0.0 {
-        value_level / level_level
-    } else {
-        0.0
-    };
+    let mut scale = if level_level > 0.0 { value_level / level_level } else { 0.0 };
     let mut best = scale * value_level;
     for step in -7..=7 {
         let (value_level, level_level) = moments(values, &weights, (step as f32 + lowest) / extreme);
@@ -64,10 +60,7 @@ pub(super) fn fit_scale(values: &[f32; 32], importance: Option<&[f32; 32]>, mean
 
 /// The code of the level nearest to `value`; the upper one of two equally near.
 pub(super) fn nearest_level(value: f32) -> u8 {
-    DOUBLED_MIDPOINTS
-        .iter()
-        .map(|midpoint| u8::from(2.0 * value >= *midpoint))
-        .sum()
+    DOUBLED_MIDPOINTS.iter().map(|midpoint| u8::from(2.0 * value >= *midpoint)).sum()
 }
 
 /// Twice the midpoint of each level and the next, a whole number.

@@ -42,10 +42,6 @@ pub(super) fn nearest_level(value: f32, scale: f32) -> u8 {
 fn half_power_of_two(exponent: u8) -> f32 {
     match exponent {
         0 => f32::from_bits(0x0020_0000),
-        1..=255 => f32::from_bits(if exponent == 1 {
-            0x0040_0000
-        } else {
-            u32::from(exponent - 1) << 23
-        }),
+        1..=255 => f32::from_bits(if exponent == 1 { 0x0040_0000 } else { u32::from(exponent - 1) << 23 }),
     }
 }

@@ -22,10 +22,6 @@ pub(super) fn quantise(values: &[f32; 128], block: &mut [u8; 18]) {
     let scale = values.iter().map(|value| value.abs()).sum::<f32>() / 128.0;
     f16::store_scale(block, 0, scale);
     for (bits, values) in block[2..].iter_mut().zip(values.as_chunks::<8>().0) {
-        *bits = values
-            .iter()
-            .enumerate()
-            .map(|(j, value)| u8::from(*value >= 0.0) << j)
-            .sum();
+        *bits = values.iter().enumerate().map(|(j, value)| u8::from(*value >= 0.0) << j).sum();
     }
 }

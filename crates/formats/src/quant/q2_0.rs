@@ -24,10 +24,6 @@ pub(super) fn quantise(values: &[f32; 64], block: &mut [u8; 18]) {
     f16::store_scale(block, 0, scale);
     for (codes, values) in block[2..].iter_mut().zip(values.as_chunks::<4>().0) {
         let code = |value: f32| ((value * inverse).round() + 1.0).clamp(0.0, 3.0) as u8;
-        *codes = values
-            .iter()
-            .enumerate()
-            .map(|(j, &value)| code(value) << (2 * j))
-            .sum();
+        *codes = values.iter().enumerate().map(|(j, &value)| code(value) << (2 * j)).sum();
     }
 }

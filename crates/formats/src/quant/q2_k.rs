@@ -30,12 +30,7 @@ pub(super) fn dequantise(block: &[u8; 84], values: &mut [f32; 256]) {
 const RECIPE: Recipe<16> = Recipe {
     limit: 3,
     sub_limit: 15,
-    sweep: Sweep {
-        first: -0.5,
-        step: 0.1,
-        steps: 15,
-        absolute: true,
-    },
+    sweep: Sweep { first: -0.5, step: 0.1, steps: 15, absolute: true },
     weights: |values| values.map(f32::abs),
     mean_squares: 1.0,
 };

@@ -72,11 +72,7 @@ fn fit(values: &[f32; 256]) -> (f32, [u8; 16], [u8; 256]) {
         return (0.0, [0; 16], codes);
     }
     let inverse = -32.0 / largest;
-    (
-        1.0 / inverse,
-        fits.map(|(scale, _)| (nearest(inverse * scale, -32, 31) + 32) as u8),
-        codes,
-    )
+    (1.0 / inverse, fits.map(|(scale, _)| (nearest(inverse * scale, -32, 31) + 32) as u8), codes)
 }
 
 /// Scale, sub-scales (0 to 63) and codes (0 to 7), with the importance of each value's column.

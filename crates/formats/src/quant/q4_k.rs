@@ -30,12 +30,7 @@ pub(super) fn dequantise(block: &[u8; 144], values: &mut [f32; 256]) {
 const RECIPE: Recipe<32> = Recipe {
     limit: 15,
     sub_limit: 63,
-    sweep: Sweep {
-        first: -1.0,
-        step: 0.1,
-        steps: 20,
-        absolute: false,
-    },
+    sweep: Sweep { first: -1.0, step: 0.1, steps: 20, absolute: false },
     weights: affine_blocks::large_values_first,
     mean_squares: 2.0,
 };

@@ -33,12 +33,7 @@ pub(super) fn dequantise(block: &[u8; 176], values: &mut [f32; 256]) {
 const RECIPE: Recipe<32> = Recipe {
     limit: 31,
     sub_limit: 63,
-    sweep: Sweep {
-        first: -0.5,
-        step: 0.1,
-        steps: 15,
-        absolute: false,
-    },
+    sweep: Sweep { first: -0.5, step: 0.1, steps: 15, absolute: false },
     weights: affine_blocks::large_values_first,
     mean_squares: 2.0,
 };

@@ -17,12 +17,7 @@ pub(super) fn dequantise(block: &[u8; 210], values: &mut [f32; 256]) {
     let scale = f16::scale(block, 208);
     let scales: [f32; 16] = std::array::from_fn(|sub| scale * (block[192 + sub] as i8) as f32);
     let codes = unpack(block);
-    for ((values, codes), scale) in values
-        .as_chunks_mut::<16>()
-        .0
-        .iter_mut()
-        .zip(codes.as_chunks::<16>().0)
-        .zip(scales)
+    for ((values, codes), scale) in values.as_chunks_mut::<16>().0.iter_mut().zip(codes.as_chunks::<16>().0).zip(scales)
     {
         for i in 0..16 {
             values[i] = scale * codes[i] as f32;

@@ -20,10 +20,7 @@ pub(super) fn nearest(value: f32, low: i32, high: i32) -> i32 {
 
 /// The value of the largest magnitude, with its sign; the first of equals.
 pub(super) fn extreme(values: &[f32]) -> f32 {
-    values.iter().fold(
-        0.0,
-        |extreme: f32, &value| if value.abs() > extreme.abs() { value } else { extreme },
-    )
+    values.iter().fold(0.0, |extreme: f32, &value| if value.abs() > extreme.abs() { value } else { extreme })
 }
 
 /// `1 / value`, or 0 for 0.
@@ -47,10 +44,7 @@ pub(super) fn weigh(values: &[f32], importance: &[f32], mean_square: f32, weight
 pub(super) fn symmetric_by_extreme<const N: usize>(values: &[f32; N], limit: u8) -> (f32, [u8; N]) {
     let scale = extreme(values) / -f32::from(limit);
     let inverse = inverse(scale);
-    (
-        scale,
-        values.map(|value| ((value * inverse + (f32::from(limit) + 0.5)) as u8).min(2 * limit - 1)),
-    )
+    (scale, values.map(|value| ((value * inverse + (f32::from(limit) + 0.5)) as u8).min(2 * limit - 1)))
 }
 
 /// Scale, minimum and codes of `value = scale * code + minimum` that span the range of the values; no search.
@@ -59,11 +53,7 @@ pub(super) fn affine_by_range<const N: usize>(values: &[f32; N], limit: u8) -> (
     let maximum = values.iter().copied().fold(f32::MIN, f32::max);
     let scale = (maximum - minimum) / f32::from(limit);
     let inverse = inverse(scale);
-    (
-        scale,
-        minimum,
-        values.map(|value| (((value - minimum) * inverse + 0.5) as u8).min(limit)),
-    )
+    (scale, minimum, values.map(|value| (((value - minimum) * inverse + 0.5) as u8).min(limit)))
 }
 
 /// Scale and codes of `value = scale * (code - limit)`, codes below `2 * limit`.
@@ -97,13 +87,7 @@ pub(super) fn symmetric_by_descent<const N: usize>(values: &[f32; N], limit: i32
     }
     let inverse = -limit as f32 / extreme;
     let mut codes = values.map(|value| nearest(inverse * value, -limit, limit - 1));
-    let scale = descend(
-        values,
-        &mut codes,
-        -limit,
-        limit - 1,
-        &values.map(|value| value * value),
-    );
+    let scale = descend(values, &mut codes, -limit, limit - 1, &values.map(|value| value * value));
     (scale, codes.map(|code| (code + limit) as u8))
 }
 
@@ -116,14 +100,8 @@ pub(super) fn positive<const N: usize>(values: &[f32; N], limit: i32, weights: &
     let codes_at = |inverse: f32| values.map(|value| nearest(inverse * value, 0, limit));
     let error_at = |inverse: f32| {
         let scale = 1.0 / inverse;
-        let differences = values
-            .iter()
-            .zip(codes_at(inverse))
-            .map(|(value, code)| value - scale * code as f32);
-        differences
-            .zip(weights)
-            .map(|(difference, weight)| weight * difference * difference)
-            .sum::<f32>()
+        let differences = values.iter().zip(codes_at(inverse)).map(|(value, code)| value - scale * code as f32);
+        differences.zip(weights).map(|(difference, weight)| weight * difference * difference).sum::<f32>()
     };
     let mut inverse = limit as f32 / maximum;
     let mut least = error_at(inverse);
@@ -150,12 +128,7 @@ pub(super) struct Sweep {
 
 impl Sweep {
     /// What all types use that are given importance.
-    pub(super) const BY_IMPORTANCE: Self = Self {
-        first: -0.9,
-        step: 0.05,
-        steps: 36,
-        absolute: false,
-    };
+    pub(super) const BY_IMPORTANCE: Self = Self { first: -0.9, step: 0.05, steps: 36, absolute: false };
 }
 
 /// A fit of `value = scale * code - minimum`; neither is negative, save for odd weights.
@@ -170,33 +143,17 @@ pub(super) fn affine<const N: usize>(values: &[f32; N], limit: i32, weights: &[f
     let mut minimum = values.iter().copied().fold(values[0], f32::min).min(0.0);
     let maximum = values.iter().copied().fold(values[0], f32::max);
     if maximum <= minimum {
-        return Affine {
-            scale: 0.0,
-            minimum: -minimum,
-            codes: [0; N],
-        };
+        return Affine { scale: 0.0, minimum: -minimum, codes: [0; N] };
     }
     let codes_at = |inverse: f32, minimum: f32| values.map(|value| nearest(inverse * (value - minimum), 0, limit));
     let error_of = |scale: f32, minimum: f32, codes: &[i32; N]| {
-        let differences = values
-            .iter()
-            .zip(codes)
-            .map(|(value, &code)| scale * code as f32 + minimum - value);
-        let errors = differences.map(|difference| {
-            if sweep.absolute {
-                difference.abs()
-            } else {
-                difference * difference
-            }
-        });
+        let differences = values.iter().zip(codes).map(|(value, &code)| scale * code as f32 + minimum - value);
+        let errors =
+            differences.map(|difference| if sweep.absolute { difference.abs() } else { difference * difference });
         errors.zip(weights).map(|(error, weight)| weight * error).sum::<f32>()
     };
     let weight_sum = weights.iter().sum::<f32>();
-    let value_sum = values
-        .iter()
-        .zip(weights)
-        .map(|(value, weight)| weight * value)
-        .sum::<f32>();
+    let value_sum = values.iter().zip(weights).map(|(value, weight)| weight * value).sum::<f32>();
 
     let inverse = limit as f32 / (maximum - minimum);
     let (mut scale, mut codes) = (1.0 / inverse, codes_at(inverse, minimum));
@@ -220,11 +177,7 @@ pub(super) fn affine<const N: usize>(values: &[f32; N], limit: i32, weights: &[f
             }
         }
     }
-    Affine {
-        scale,
-        minimum: -minimum,
-        codes: codes.map(|code| code as u8),
-    }
+    Affine { scale, minimum: -minimum, codes: codes.map(|code| code as u8) }
 }
 
 /// Moves single codes within `low..=high` as long as that lowers the error; returns the best scale for them.

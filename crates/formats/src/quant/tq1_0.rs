@@ -40,12 +40,7 @@ pub(super) fn quantise(values: &[f32; 256], block: &mut [u8; 54]) {
         for i in 0..bytes {
             let number = (0..5).fold(0, |number, digit| {
                 let used = digit < digits;
-                number * 3
-                    + if used {
-                        ternary(values[first_value + bytes * digit + i] * inverse)
-                    } else {
-                        0
-                    }
+                number * 3 + if used { ternary(values[first_value + bytes * digit + i] * inverse) } else { 0 }
             });
             block[first_byte + i] = (u32::from(number) * 256).div_ceil(243) as u8;
         }

@@ -144,10 +144,7 @@ fn missing(directory: &Path, name: &str) -> Error {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let others: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     let with = |wanted: &[&str]| {
-        let has = |path: &&PathBuf| {
-            path.extension()
-                .is_some_and(|end| wanted.iter().any(|wanted| end == *wanted))
-        };
+        let has = |path: &&PathBuf| path.extension().is_some_and(|end| wanted.iter().any(|wanted| end == *wanted));
         others.iter().find(has)
     };
     if with(&["gguf"]).is_some() {
@@ -163,14 +160,7 @@ fn missing(directory: &Path, name: &str) -> Error {
     }
     let expected = match name {
         CONFIG => format!("a model directory holds {CONFIG} beside its safetensors files"),
-        _ => format!(
-            "a model directory holds {SINGLE}, or {} and its shards",
-            index::FILE_NAME
-        ),
+        _ => format!("a model directory holds {SINGLE}, or {} and its shards", index::FILE_NAME),
     };
-    Error::MissingFile {
-        name: name.to_owned(),
-        expected,
-    }
-    .in_file(directory)
+    Error::MissingFile { name: name.to_owned(), expected }.in_file(directory)
 }

@@ -66,16 +66,10 @@ type Each<'a> = &'a mut dyn FnMut(&str, &str) -> Result<(), Error>;
 fn for_each_weight(index: &[u8], each: Each<'_>) -> Result<(), Error> {
     let mut fault = None;
     let mut deserializer = serde_json::Deserializer::from_slice(index);
-    let outer = Index {
-        each,
-        fault: &mut fault,
-    };
+    let outer = Index { each, fault: &mut fault };
     let read = outer.deserialize(&mut deserializer).and_then(|()| deserializer.end());
     read.map_err(|error| {
-        fault.unwrap_or_else(|| Error::Json {
-            what: "index of the shards",
-            reason: error.to_string(),
-        })
+        fault.unwrap_or_else(|| Error::Json { what: "index of the shards", reason: error.to_string() })
     })
 }
 
@@ -106,19 +100,12 @@ impl<'de> Visitor<'de> for Index<'_> {
         while let Some(key) = map.next_key::<String>()? {
             if key == "weight_map" {
                 found = true;
-                map.next_value_seed(WeightMap {
-                    each: &mut *each,
-                    fault: &mut *fault,
-                })?;
+                map.next_value_seed(WeightMap { each: &mut *each, fault: &mut *fault })?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
         }
-        if found {
-            Ok(())
-        } else {
-            Err(de::Error::missing_field("weight_map"))
-        }
+        if found { Ok(()) } else { Err(de::Error::missing_field("weight_map")) }
     }
 }
 

@@ -31,10 +31,8 @@ pub(super) fn read_object(path: &Path, budget: &mut Budget) -> Result<Option<Map
     let (openers, values) = count_values(&bytes);
     budget.draw(openers, OPENER_MEMORY_BYTES)?;
     budget.draw(values, VALUE_MEMORY_BYTES)?;
-    let mut object: Map<String, Json> = serde_json::from_slice(&finite(&bytes)).map_err(|error| Error::Json {
-        what: "settings",
-        reason: error.to_string(),
-    })?;
+    let mut object: Map<String, Json> = serde_json::from_slice(&finite(&bytes))
+        .map_err(|error| Error::Json { what: "settings", reason: error.to_string() })?;
     object.values_mut().for_each(unwrap_floats);
     Ok(Some(object))
 }
@@ -62,9 +60,7 @@ fn read(path: &Path, budget: &mut Budget) -> Result<Option<Vec<u8>>, Error> {
     }
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(io("open"))?;
-    file.take(FILE_BYTES_MAX + 1)
-        .read_to_end(&mut bytes)
-        .map_err(io("read"))?;
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(io("read"))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(Error::Limit {
             what: "length of the file, in bytes".to_owned(),
@@ -160,10 +156,7 @@ mod tests {
     #[test]
     fn words_inside_strings_are_text() {
         let text = r#"{"a": "x Infinity \" NaN", "b\\": "-Infinity", "c": {"__float__": "other"}}"#;
-        assert_eq!(
-            Json::Object(read_from(text).unwrap()),
-            serde_json::from_str::<Json>(text).unwrap()
-        );
+        assert_eq!(Json::Object(read_from(text).unwrap()), serde_json::from_str::<Json>(text).unwrap());
     }
 
     #[test]

@@ -26,10 +26,7 @@ fn refused(name: &str, content: &[u8]) -> String {
     let path = directory.path().join(name);
     let message = refusal(Checkpoint::open(&path));
     let prefix = format!("{}: ", path.display());
-    message
-        .strip_prefix(&prefix)
-        .unwrap_or_else(|| panic!("{message}"))
-        .to_owned()
+    message.strip_prefix(&prefix).unwrap_or_else(|| panic!("{message}")).to_owned()
 }
 
 /// The refusal of a directory, without its path.
@@ -51,21 +48,13 @@ fn copy_golden(names: &[&str], to: &Path) {
 
 #[test]
 fn what_is_no_model_is_refused_as_what_it_is() {
-    assert_eq!(
-        refused("a.gguf", b""),
-        "the file is empty; expected a GGUF or safetensors file"
-    );
+    assert_eq!(refused("a.gguf", b""), "the file is empty; expected a GGUF or safetensors file");
     assert!(refused("a.gguf", b"GGUF\x03").starts_with("truncated: version at byte 4"));
     assert!(refused("a.gguf", b"\x93NUMPY\x01\x00").starts_with("not a model file: it begins with bytes [93, 4e, 55"));
-    for (name, text) in [
-        ("a.gguf", "<!DOCTYPE html>"),
-        ("README.md", "# Über\n\ttext"),
-        ("a.safetensors", "not found\r\n"),
-    ] {
-        assert!(
-            refused(name, text.as_bytes()).starts_with("this is a text file, not a model"),
-            "{name}"
-        );
+    for (name, text) in
+        [("a.gguf", "<!DOCTYPE html>"), ("README.md", "# Über\n\ttext"), ("a.safetensors", "not found\r\n")]
+    {
+        assert!(refused(name, text.as_bytes()).starts_with("this is a text file, not a model"), "{name}");
     }
     let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
     assert!(refused("a.safetensors", pointer).starts_with("this is a Git LFS pointer"));
@@ -87,25 +76,14 @@ fn pickles_are_refused_whatever_their_name() {
         assert_eq!(message, expected, "{name}");
     }
     let message = refused_directory(&[("config.json", b"{}"), ("pytorch_model.bin", b"PK\x03\x04")]);
-    assert!(
-        message.starts_with("DIR/pytorch_model.bin: pickle checkpoints can run code"),
-        "{message}"
-    );
+    assert!(message.starts_with("DIR/pytorch_model.bin: pickle checkpoints can run code"), "{message}");
 }
 
 #[test]
 fn formats_from_before_gguf_are_refused_by_name() {
-    for (magic, name) in [
-        (0x67676d6c_u32, "ggml"),
-        (0x67676d66, "ggmf"),
-        (0x67676a74, "ggjt"),
-        (0x67676c61, "ggla"),
-    ] {
+    for (magic, name) in [(0x67676d6c_u32, "ggml"), (0x67676d66, "ggmf"), (0x67676a74, "ggjt"), (0x67676c61, "ggla")] {
         let message = refused("old.bin", &[&magic.to_le_bytes()[..], &[1, 0, 0, 0]].concat());
-        assert!(
-            message.starts_with(&format!("this is a legacy {name} file")),
-            "{message}"
-        );
+        assert!(message.starts_with(&format!("this is a legacy {name} file")), "{message}");
     }
 }
 
@@ -133,10 +111,7 @@ fn a_directory_needs_config_and_tensors() {
     assert!(message.contains("config.json is missing"), "{message}");
     assert!(refused_directory(&[("config.json", b"{}")]).contains("model.safetensors is missing; a model directory"));
     let message = refused_directory(&[("a.gguf", b"GGUF")]);
-    assert!(
-        message.ends_with("the directory holds GGUF files: give the path of one of them"),
-        "{message}"
-    );
+    assert!(message.ends_with("the directory holds GGUF files: give the path of one of them"), "{message}");
     let message = refused_directory(&[("config.json", b"{"), ("model.safetensors", &model)]);
     assert!(message.starts_with("DIR/config.json: settings: EOF"), "{message}");
 }
@@ -144,18 +119,14 @@ fn a_directory_needs_config_and_tensors() {
 #[test]
 fn a_safetensors_directory_is_read_with_its_settings() {
     let single = Checkpoint::open(golden("single")).unwrap();
-    let Source::Safetensors(settings) = &single.source else {
-        panic!()
-    };
+    let Source::Safetensors(settings) = &single.source else { panic!() };
     assert_eq!(settings.config["time_step_limit"][1], "Infinity");
     assert_eq!(settings.chat_template.as_deref(), Some("{{ x }}"));
     assert!(settings.tokenizer.is_none() && settings.generation.is_empty());
     assert_eq!(single.tensors.len(), 8);
 
     let sharded = Checkpoint::open(golden("sharded")).unwrap();
-    let Source::Safetensors(settings) = &sharded.source else {
-        panic!()
-    };
+    let Source::Safetensors(settings) = &sharded.source else { panic!() };
     assert_eq!(settings.generation["eos_token_id"], 2);
     assert_eq!(settings.chat_template.as_deref(), Some("{{ messages }}\n"));
     assert_eq!(settings.tokenizer.as_deref(), Some(&b"{\"version\": \"1.0\"}\n"[..]));
@@ -172,10 +143,7 @@ fn an_index_names_plain_files_that_are_there() {
     let index = |shard: &str| format!(r#"{{"weight_map":{{"t":"{shard}"}}}}"#);
     let refused = |shard: &str| {
         let index = index(shard);
-        refused_directory(&[
-            ("config.json", b"{}"),
-            ("model.safetensors.index.json", index.as_bytes()),
-        ])
+        refused_directory(&[("config.json", b"{}"), ("model.safetensors.index.json", index.as_bytes())])
     };
     for name in [
         "../up.safetensors",
@@ -190,10 +158,7 @@ fn an_index_names_plain_files_that_are_there() {
         "./x.safetensors",
     ] {
         let message = refused(name);
-        assert!(
-            message.contains("name of a shard: expected a plain file name"),
-            "{name}: {message}"
-        );
+        assert!(message.contains("name of a shard: expected a plain file name"), "{name}: {message}");
     }
     let message = refused("gone.safetensors");
     let expected = "DIR/gone.safetensors: this shard is missing; model.safetensors.index.json names it";
@@ -203,53 +168,32 @@ fn an_index_names_plain_files_that_are_there() {
 #[test]
 fn index_and_shards_must_agree() {
     let refused = |index: &str, shards: &[(&str, &[u8])]| {
-        let base: [(&str, &[u8]); 2] = [
-            ("config.json", b"{}"),
-            ("model.safetensors.index.json", index.as_bytes()),
-        ];
+        let base: [(&str, &[u8]); 2] = [("config.json", b"{}"), ("model.safetensors.index.json", index.as_bytes())];
         refused_directory(&[&base, shards].concat())
     };
     let (t, u) = (shard("t"), shard("u"));
     let index = r#"{"weight_map":{"t":"1.safetensors","u":"2.safetensors"}}"#;
     let message = refused(index, &[("1.safetensors", &t), ("2.safetensors", &t)]);
-    assert!(
-        message.contains("tensor `t`, already in an earlier shard, occurs twice"),
-        "{message}"
-    );
+    assert!(message.contains("tensor `t`, already in an earlier shard, occurs twice"), "{message}");
     let promised = index.replace("\"u\"", "\"v\"");
     let message = refused(&promised, &[("1.safetensors", &t), ("2.safetensors", &u)]);
-    assert!(
-        message.ends_with("tensor `v`: the index names it, but no shard holds it"),
-        "{message}"
-    );
+    assert!(message.ends_with("tensor `v`: the index names it, but no shard holds it"), "{message}");
     let message = refused(r#"{"metadata":{}}"#, &[]);
     assert!(message.contains("missing field `weight_map`"), "{message}");
     let message = refused(index, &[("1.safetensors", b"PK\x03\x04"), ("2.safetensors", &u)]);
     assert!(message.starts_with("DIR/1.safetensors: pickle"), "{message}");
 }
 
-const PARTS: [&str; 3] = [
-    "split-00001-of-00003.gguf",
-    "split-00002-of-00003.gguf",
-    "split-00003-of-00003.gguf",
-];
+const PARTS: [&str; 3] = ["split-00001-of-00003.gguf", "split-00002-of-00003.gguf", "split-00003-of-00003.gguf"];
 
 #[test]
 fn any_part_of_a_split_model_opens_all() {
     for part in PARTS {
         let checkpoint = Checkpoint::open(golden(part)).unwrap();
         let names: Vec<&String> = checkpoint.tensors.keys().collect();
-        let expected = [
-            "blk.0.weight",
-            "blk.1.weight",
-            "blk.2.weight",
-            "blk.3.weight",
-            "blk.4.weight",
-        ];
+        let expected = ["blk.0.weight", "blk.1.weight", "blk.2.weight", "blk.3.weight", "blk.4.weight"];
         assert_eq!(names, expected);
-        let Source::Gguf(metadata) = &checkpoint.source else {
-            panic!()
-        };
+        let Source::Gguf(metadata) = &checkpoint.source else { panic!() };
         assert_eq!(metadata.str("general.name"), Some("in three parts"));
         assert_eq!(checkpoint.paths, PARTS.map(golden));
     }
@@ -277,13 +221,7 @@ fn a_split_model_that_does_not_fit_together_is_refused() {
     assert!(open(&swapped, PARTS[0]).contains("expected those of the part that the file's name says"));
 
     let key = |name, value: u16| gguf_key(name, U16, value.to_le_bytes());
-    let keys = |number, count| {
-        [
-            key("split.no", number),
-            key("split.count", count),
-            key("split.tensors.count", 3),
-        ]
-    };
+    let keys = |number, count| [key("split.no", number), key("split.count", count), key("split.tensors.count", 3)];
     let part = |number, tensor: &str| gguf_file(&keys(number, 2), &[gguf_tensor(tensor, &[8], TENSOR_F32, 0)], 32);
     let (first, second, again) = (part(0, "a"), part(1, "b"), part(1, "a"));
     let names = ["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"];
@@ -306,12 +244,7 @@ fn a_file_cut_after_opening_is_an_error_and_no_crash() {
     fs::write(&path, gguf_file(&[], &[tensor], 1 << 18)).unwrap();
     let checkpoint = Checkpoint::open(&path).unwrap();
     checkpoint.verify_unchanged().unwrap();
-    fs::File::options()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .set_len(4096)
-        .unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_len(4096).unwrap();
     let error = checkpoint.verify_unchanged().unwrap_err();
     assert!(matches!(error.fault(), Error::Changed { .. }));
     let message = error.to_string();
@@ -329,10 +262,7 @@ fn a_change_of_any_file_of_a_model_is_noticed() {
         }
         let checkpoint = Checkpoint::open(directory.path()).unwrap();
         checkpoint.verify_unchanged().unwrap();
-        let changed = fs::File::options()
-            .append(true)
-            .open(directory.path().join(name))
-            .unwrap();
+        let changed = fs::File::options().append(true).open(directory.path().join(name)).unwrap();
         changed.set_len(1).unwrap();
         assert!(checkpoint.verify_unchanged().is_err(), "{name}");
     }

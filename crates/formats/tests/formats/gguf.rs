@@ -39,10 +39,7 @@ fn other_versions_and_byte_orders_are_refused_by_name() {
         (0, "GGUF version 0 is not supported; expected version 2 or 3"),
         (1, "GGUF version 1 is not supported; expected version 2 or 3"),
         (4, "GGUF version 4 is not supported; expected version 2 or 3"),
-        (
-            3 << 24,
-            "big-endian GGUF is not supported; convert the model again as little-endian",
-        ),
+        (3 << 24, "big-endian GGUF is not supported; convert the model again as little-endian"),
     ] {
         assert_eq!(refused(&gguf_head(version, 0, 0)), message);
     }
@@ -52,16 +49,9 @@ fn other_versions_and_byte_orders_are_refused_by_name() {
 fn a_file_cut_anywhere_is_refused() {
     let keys = [
         gguf_key("a", U32, 7_u32.to_le_bytes()),
-        gguf_key(
-            "s",
-            ARRAY,
-            gguf_array(STRING, 2, [gguf_string("x"), gguf_string("yz")].concat()),
-        ),
+        gguf_key("s", ARRAY, gguf_array(STRING, 2, [gguf_string("x"), gguf_string("yz")].concat())),
     ];
-    let tensors = [
-        gguf_tensor("t", &[8], TENSOR_F32, 0),
-        gguf_tensor("u", &[8], TENSOR_F32, 32),
-    ];
+    let tensors = [gguf_tensor("t", &[8], TENSOR_F32, 0), gguf_tensor("u", &[8], TENSOR_F32, 32)];
     let file = gguf_file(&keys, &tensors, 64);
     assert!(parse_gguf(&file).is_ok());
     for length in 0..file.len() {
@@ -90,10 +80,7 @@ fn counts_and_lengths_past_the_file_are_refused() {
 
 #[test]
 fn unknown_types_are_refused() {
-    assert_eq!(
-        refused_key(gguf_key("a", 13, [0; 8])),
-        "metadata key `a`: expected a type of value, 0 to 12, found 13"
-    );
+    assert_eq!(refused_key(gguf_key("a", 13, [0; 8])), "metadata key `a`: expected a type of value, 0 to 12, found 13");
     assert!(refused_key(gguf_key("a", ARRAY, gguf_array(u32::MAX, 0, []))).contains("found 4294967295"));
     for number in [4, 5, 31, 36, 43, u32::MAX] {
         let message = refused_tensors(&[gguf_tensor("t", &[32], number, 0)]);
@@ -120,28 +107,20 @@ fn arrays_nest_four_deep_and_no_deeper() {
     let gguf = parse_gguf(&gguf_file(&[gguf_key("a", ARRAY, nested(4))], &[], 0)).unwrap();
     let mut value = gguf.metadata.get("a").unwrap();
     for _ in 1..4 {
-        let Value::Nested(values) = value else {
-            panic!("{value:?}")
-        };
+        let Value::Nested(values) = value else { panic!("{value:?}") };
         value = &values[0];
     }
     assert!(matches!(value, Value::Unsigneds(values) if *values == [5]));
     for depth in [5, 100_000] {
         let message = refused_key(gguf_key("a", ARRAY, nested(depth)));
-        assert_eq!(
-            message,
-            "metadata key `a`: depth of nested arrays: 5 is over the limit of 4"
-        );
+        assert_eq!(message, "metadata key `a`: depth of nested arrays: 5 is over the limit of 4");
     }
 }
 
 #[test]
 fn names_occur_once() {
     let key = || gguf_key("a\nb", U8, [1]);
-    assert_eq!(
-        refused(&gguf_file(&[key(), key()], &[], 0)),
-        r"metadata key `a\nb` occurs twice"
-    );
+    assert_eq!(refused(&gguf_file(&[key(), key()], &[], 0)), r"metadata key `a\nb` occurs twice");
     let tensor = |offset| gguf_tensor("t", &[8], TENSOR_F32, offset);
     assert_eq!(refused_tensors(&[tensor(0), tensor(32)]), "tensor `t` occurs twice");
 }
@@ -150,10 +129,7 @@ fn names_occur_once() {
 fn dimensions_that_cannot_be_are_refused() {
     for count in [0, 5, u32::MAX] {
         let message = refused_tensors(&[gguf_tensor_of(count, "t", &[1; 5], TENSOR_F32, 0)]);
-        assert_eq!(
-            message,
-            format!("tensor `t`: number of dimensions: expected 1 to 4, found {count}")
-        );
+        assert_eq!(message, format!("tensor `t`: number of dimensions: expected 1 to 4, found {count}"));
     }
     let zero = refused_tensors(&[gguf_tensor("t", &[4, 0], TENSOR_F32, 0)]);
     assert_eq!(zero, "tensor `t`: dimensions [0, 4]: expected none of them zero");
@@ -180,15 +156,9 @@ fn tensors_outside_the_data_are_refused() {
         assert!(refused(&file).starts_with("truncated: tensor `t` at byte "));
     }
     let file = gguf_file(&[], &[gguf_tensor("t", &[1 << 40], TENSOR_F32, 0)], 64);
-    assert_eq!(
-        refused(&file),
-        "truncated: tensor `t` at byte 64 needs 4398046511104 bytes, the file has 64 more"
-    );
+    assert_eq!(refused(&file), "truncated: tensor `t` at byte 64 needs 4398046511104 bytes, the file has 64 more");
     let misaligned = refused_tensors(&[gguf_tensor("t", &[8], TENSOR_F32, 33)]);
-    assert_eq!(
-        misaligned,
-        "tensor `t`: offset 33 is not a multiple of the alignment 32"
-    );
+    assert_eq!(misaligned, "tensor `t`: offset 33 is not a multiple of the alignment 32");
 }
 
 #[test]
@@ -229,10 +199,7 @@ fn a_part_of_a_split_model_does_not_stand_alone_in_memory() {
 
 fn sample() -> (Metadata, IndexMap<String, Tensor>) {
     let mut metadata = Metadata::default();
-    let nested = vec![
-        Value::Unsigneds(vec![1, 2]),
-        Value::Strings(Strings::from_iter(["a", ""])),
-    ];
+    let nested = vec![Value::Unsigneds(vec![1, 2]), Value::Strings(Strings::from_iter(["a", ""]))];
     for (key, value) in [
         ("general.alignment", Value::Unsigned(64)),
         ("wide", Value::Unsigned(1 << 40)),
@@ -273,16 +240,10 @@ fn what_is_written_is_read_back() {
     let (metadata, tensors) = sample();
     let file = write(&metadata, &tensors);
     let read = parse_gguf(&file).unwrap();
-    assert_eq!(
-        format!("{:?}", readable(&read.metadata)),
-        format!("{:?}", readable(&metadata))
-    );
+    assert_eq!(format!("{:?}", readable(&read.metadata)), format!("{:?}", readable(&metadata)));
     assert_eq!(read.tensors.len(), tensors.len());
     for ((name, written), (read_name, read)) in tensors.iter().zip(&read.tensors) {
-        assert_eq!(
-            (name, written.quant, &written.dims),
-            (read_name, read.quant, &read.dims)
-        );
+        assert_eq!((name, written.quant, &written.dims), (read_name, read.quant, &read.dims));
         assert_eq!(*written.data, *read.data);
     }
     assert_eq!(write(&read.metadata, &read.tensors), file, "the same again");
@@ -297,19 +258,12 @@ fn readable(metadata: &Metadata) -> Vec<(String, String)> {
             plain => format!("{plain:?}"),
         }
     }
-    metadata
-        .iter()
-        .map(|(key, value)| (key.to_owned(), text(value)))
-        .collect()
+    metadata.iter().map(|(key, value)| (key.to_owned(), text(value))).collect()
 }
 
 #[test]
 fn a_tensor_may_be_written_in_pieces_but_not_in_part() {
-    let slot = gguf::Slot {
-        name: "t",
-        quant: Quant::F32,
-        dims: &[2, 4],
-    };
+    let slot = gguf::Slot { name: "t", quant: Quant::F32, dims: &[2, 4] };
     let slots = [slot.clone(), gguf::Slot { name: "u", ..slot }];
     let start = || gguf::Writer::new(Vec::new(), &Metadata::default(), &slots).unwrap();
     let mut writer = start();
@@ -322,22 +276,10 @@ fn a_tensor_may_be_written_in_pieces_but_not_in_part() {
     assert_eq!(*gguf.tensors["u"].data, [3; 32]);
 
     let mut writer = start();
-    assert!(
-        writer
-            .data(&[0; 33])
-            .unwrap_err()
-            .to_string()
-            .contains("takes 32 bytes")
-    );
+    assert!(writer.data(&[0; 33]).unwrap_err().to_string().contains("takes 32 bytes"));
     let mut writer = start();
     writer.data(&[0; 32]).unwrap();
-    assert!(
-        writer
-            .finish()
-            .unwrap_err()
-            .to_string()
-            .contains("tensor 1 is not complete")
-    );
+    assert!(writer.finish().unwrap_err().to_string().contains("tensor 1 is not complete"));
 }
 
 #[test]
@@ -349,12 +291,7 @@ fn what_gguf_cannot_hold_is_not_written() {
     for dims in [&[][..], &[1, 1, 1, 1, 1], &[3, 0], &[u64::MAX, 2]] {
         assert!(write(Quant::F32, dims).is_err(), "{dims:?}");
     }
-    assert!(
-        write(Quant::Q4_K, &[255])
-            .unwrap_err()
-            .to_string()
-            .contains("Q4_K cannot hold")
-    );
+    assert!(write(Quant::Q4_K, &[255]).unwrap_err().to_string().contains("Q4_K cannot hold"));
     let mut metadata = Metadata::default();
     metadata.insert("general.alignment".to_owned(), Value::Unsigned(33));
     assert!(gguf::Writer::new(Vec::new(), &metadata, &[]).is_err());

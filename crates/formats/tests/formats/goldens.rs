@@ -37,10 +37,7 @@ fn canonical(value: &Value) -> Vec<u8> {
         Value::Unsigneds(values) => values.iter().flat_map(|v| format!("{v},").into_bytes()).collect(),
         Value::Signeds(values) => values.iter().flat_map(|v| format!("{v},").into_bytes()).collect(),
         Value::Floats(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
-        Value::Bools(values) => values
-            .iter()
-            .flat_map(|&v| format!("{},", u8::from(v)).into_bytes())
-            .collect(),
+        Value::Bools(values) => values.iter().flat_map(|&v| format!("{},", u8::from(v)).into_bytes()).collect(),
         Value::Nested(values) => values.iter().flat_map(canonical).collect(),
     }
 }
@@ -60,10 +57,8 @@ fn files_of_the_reference_writers_are_read_in_full() {
     for (name, expected) in expected("here").as_object().unwrap() {
         let bytes = Bytes::map(&File::open(root.join(name)).unwrap()).unwrap();
         let (metadata, tensors) = read(&bytes, name).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let keys: Json = metadata
-            .iter()
-            .map(|(key, value)| (key.to_owned(), json!(crc32(&canonical(value)))))
-            .collect();
+        let keys: Json =
+            metadata.iter().map(|(key, value)| (key.to_owned(), json!(crc32(&canonical(value))))).collect();
         assert_eq!(keys, expected.get("keys").cloned().unwrap_or(json!({})), "{name}");
         let tensors: Json = tensors
             .iter()
@@ -128,10 +123,7 @@ fn shared_models_are_read_in_full() {
         let metadata = match &checkpoint.source {
             Source::Gguf(metadata) => metadata,
             Source::Safetensors(directory) => {
-                assert!(
-                    directory.config.contains_key("model_type") && directory.tokenizer.is_some(),
-                    "{name}"
-                );
+                assert!(directory.config.contains_key("model_type") && directory.tokenizer.is_some(), "{name}");
                 &none
             }
         };

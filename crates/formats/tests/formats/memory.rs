@@ -39,10 +39,7 @@ fn open_elsewhere(path: &Path, file_bytes: u64) -> String {
     let result = printed.split("peak=").nth(1).unwrap_or_else(|| panic!("{printed}"));
     let (peak, outcome) = result.lines().next().unwrap().split_once(' ').unwrap();
     let peak: u64 = peak.parse().unwrap();
-    assert!(
-        peak <= file_bytes + EXTRA_BYTES_MAX,
-        "{peak} bytes for a file of {file_bytes}: {outcome}"
-    );
+    assert!(peak <= file_bytes + EXTRA_BYTES_MAX, "{peak} bytes for a file of {file_bytes}: {outcome}");
     eprintln!("{peak} bytes for a file of {file_bytes}: {outcome}");
     outcome.to_owned()
 }
@@ -122,17 +119,9 @@ fn safetensors_headers() {
 #[test]
 fn settings() {
     let config = |count: usize, element: &str| format!("{{\"a\":[{}0]}}", format!("{element},").repeat(count));
-    for (element, few) in [
-        (r#"{"a":0}"#, 60_000),
-        ("0", 280_000),
-        ("[0]", 60_000),
-        (r#""x""#, 280_000),
-    ] {
+    for (element, few) in [(r#"{"a":0}"#, 60_000), ("0", 280_000), ("[0]", 60_000), (r#""x""#, 280_000)] {
         assert_eq!(open_directory(&config(few, element), "{}"), "accepted", "{element}");
-        assert!(
-            open_directory(&config(few * 5, element), "{}").contains(REFUSED),
-            "{element}"
-        );
+        assert!(open_directory(&config(few * 5, element), "{}").contains(REFUSED), "{element}");
     }
     let keys: Vec<_> = (0..280_000).map(|i| format!("\"{i}\":0")).collect();
     assert_eq!(open_directory(&format!("{{{}}}", keys.join(",")), "{}"), "accepted");

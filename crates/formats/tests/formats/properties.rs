@@ -10,11 +10,7 @@ fn check(tensors: &indexmap::IndexMap<String, Tensor>, file_bytes: usize) {
     for (name, tensor) in tensors {
         let columns = tensor.dims.last().copied().unwrap_or(1) as usize;
         let rows: u64 = tensor.dims.iter().rev().skip(1).product();
-        assert_eq!(
-            tensor.quant.row_bytes(columns).unwrap() * rows as usize,
-            tensor.data.len(),
-            "{name}"
-        );
+        assert_eq!(tensor.quant.row_bytes(columns).unwrap() * rows as usize, tensor.data.len(), "{name}");
         assert!(tensor.data.len() <= file_bytes, "{name}");
     }
 }
@@ -22,12 +18,7 @@ fn check(tensors: &indexmap::IndexMap<String, Tensor>, file_bytes: usize) {
 /// A file, and edits to it: bytes overwritten, or a number of eight bytes, which hits counts and offsets.
 fn mutated(file: Vec<u8>) -> impl Strategy<Value = Vec<u8>> {
     let length = file.len();
-    let number = prop_oneof![
-        any::<u64>(),
-        0..64_u64,
-        (0..64_u32).prop_map(|bit| 1 << bit),
-        Just(u64::MAX)
-    ];
+    let number = prop_oneof![any::<u64>(), 0..64_u64, (0..64_u32).prop_map(|bit| 1 << bit), Just(u64::MAX)];
     let byte = (0..length, any::<u8>().prop_map(|byte| vec![byte]));
     let eight = (0..length, number.prop_map(|number| number.to_le_bytes().to_vec()));
     let edits = prop::collection::vec(prop_oneof![byte, eight], 1..4);

@@ -23,10 +23,7 @@ fn a_valid_file_is_read() {
     let tensors = parse_safetensors(&safetensors_file(&format!("{{{}}}", entries.join(",")), 12 + 4)).unwrap();
     assert_eq!(tensors.keys().collect::<Vec<_>>(), ["b", "scalar", "none"]);
     let b = &tensors["b"];
-    assert_eq!(
-        (b.quant, b.dims.as_slice(), b.data.len()),
-        (Quant::BF16, &[2, 3][..], 12)
-    );
+    assert_eq!((b.quant, b.dims.as_slice(), b.data.len()), (Quant::BF16, &[2, 3][..], 12));
     assert_eq!((tensors["scalar"].dims.len(), tensors["none"].data.len()), (0, 0));
 }
 
@@ -44,10 +41,7 @@ fn a_file_cut_anywhere_is_refused() {
 fn a_header_longer_than_file_or_limit_is_refused() {
     let with_length = |length: u64| [&length.to_le_bytes(), &b"{}"[..]].concat();
     let refused = |length| refusal(parse_safetensors(&with_length(length)));
-    assert_eq!(
-        refused(3),
-        "truncated: the safetensors header at byte 8 needs 3 bytes, the file has 2 more"
-    );
+    assert_eq!(refused(3), "truncated: the safetensors header at byte 8 needs 3 bytes, the file has 2 more");
     for length in [100_000_001, u64::MAX] {
         let expected = format!("length of the safetensors header, in bytes: {length} is over the limit of 100000000");
         assert_eq!(refused(length), expected);
@@ -58,20 +52,14 @@ fn a_header_longer_than_file_or_limit_is_refused() {
 fn types_that_are_not_read_are_refused_by_name() {
     for dtype in ["U8", "BOOL", "F8_E4M3", "F8_E8M0", "U64", "f32", ""] {
         let message = refused_entry(&safetensors_entry("a.b", dtype, "1", 0, 1), 1);
-        assert!(
-            message.starts_with(&format!("tensor `a.b`: type `{dtype}` is not supported")),
-            "{message}"
-        );
+        assert!(message.starts_with(&format!("tensor `a.b`: type `{dtype}` is not supported")), "{message}");
     }
 }
 
 #[test]
 fn names_and_fields_occur_once() {
     let entry = |start, end| safetensors_entry("t", "I8", "1", start, end);
-    assert_eq!(
-        refused_entry(&[entry(0, 1), entry(1, 2)].join(","), 2),
-        "tensor `t` occurs twice"
-    );
+    assert_eq!(refused_entry(&[entry(0, 1), entry(1, 2)].join(","), 2), "tensor `t` occurs twice");
     let twice = r#""t":{"dtype":"I8","dtype":"I8","shape":[1],"data_offsets":[0,1]}"#;
     assert!(refused_entry(twice, 1).contains("duplicate field `dtype`"));
 }
@@ -90,10 +78,7 @@ fn shapes_and_offsets_must_agree() {
         assert!(message.starts_with("tensor `t`: dimensions ["), "{message}");
     }
     let outside = refused_entry(&safetensors_entry("t", "I8", "5", 0, 5), 4);
-    assert_eq!(
-        outside,
-        "truncated: data of tensor `t` at byte 0 needs 5 bytes, the file has 4 more"
-    );
+    assert_eq!(outside, "truncated: data of tensor `t` at byte 0 needs 5 bytes, the file has 4 more");
 }
 
 #[test]

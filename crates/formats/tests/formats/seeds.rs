@@ -76,26 +76,14 @@ fn gguf_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("bad-bool", key(BOOL, &[2])),
         ("bad-alignment-odd", aligned(33)),
         ("bad-alignment-zero", aligned(0)),
-        (
-            "bad-dims-none",
-            of_tensors(&[gguf_tensor_of(0, "a", &[], TENSOR_F32, 0)]),
-        ),
+        ("bad-dims-none", of_tensors(&[gguf_tensor_of(0, "a", &[], TENSOR_F32, 0)])),
         ("bad-dims-five", of_tensors(&[tensor("a", &[1; 5], 0)])),
-        (
-            "bad-dims-most",
-            of_tensors(&[gguf_tensor_of(u32::MAX, "a", &[1], TENSOR_F32, 0)]),
-        ),
+        ("bad-dims-most", of_tensors(&[gguf_tensor_of(u32::MAX, "a", &[1], TENSOR_F32, 0)])),
         ("bad-dims-product", of_tensors(&[tensor("a", &[1 << 32, 1 << 32], 0)])),
         ("bad-offset", of_tensors(&[tensor("a", &[8], u64::MAX - 31)])),
         ("bad-misaligned", of_tensors(&[tensor("a", &[8], 4)])),
-        (
-            "bad-overlap",
-            of_tensors(&[tensor("a", &[9], 0), tensor("b", &[1], 32)]),
-        ),
-        (
-            "bad-tensor-twice",
-            of_tensors(&[tensor("a", &[1], 0), tensor("a", &[1], 32)]),
-        ),
+        ("bad-overlap", of_tensors(&[tensor("a", &[9], 0), tensor("b", &[1], 32)])),
+        ("bad-tensor-twice", of_tensors(&[tensor("a", &[1], 0), tensor("a", &[1], 32)])),
         ("bad-tensor-type", of_tensors(&[gguf_tensor("a", &[1], 999, 0)])),
     ]
 }
@@ -116,11 +104,7 @@ fn written() -> Vec<u8> {
     ] {
         metadata.insert(key.to_owned(), value);
     }
-    let tensor = Tensor {
-        quant: kauri_formats::Quant::Q8_0,
-        dims: vec![3, 32],
-        data: Bytes::from(vec![1; 102]),
-    };
+    let tensor = Tensor { quant: kauri_formats::Quant::Q8_0, dims: vec![3, 32], data: Bytes::from(vec![1; 102]) };
     gguf::write(Vec::new(), &metadata, [("token_embd.weight", &tensor)]).unwrap()
 }
 
@@ -137,18 +121,12 @@ fn safetensors_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("bad-json", safetensors_file("{\"a\":", 0)),
         ("bad-deep", safetensors_file(&format!("{{\"a\":{}", "[".repeat(300)), 0)),
         ("bad-type", file(&[safetensors_entry("a", "F8_E4M3", "1", 0, 1)], 1)),
-        (
-            "bad-product",
-            file(&[safetensors_entry("a", "F32", "4294967296,4294967296", 0, 4)], 4),
-        ),
+        ("bad-product", file(&[safetensors_entry("a", "F32", "4294967296,4294967296", 0, 4)], 4)),
         ("bad-offsets", file(&[safetensors_entry("a", "I8", "4", 4, 0)], 4)),
         ("bad-outside", file(&[entry("a", 0, 5)], 4)),
         ("bad-overlap", file(&[entry("a", 0, 4), entry("b", 3, 8)], 8)),
         ("bad-gap", file(&[entry("a", 0, 3), entry("b", 4, 8)], 8)),
         ("bad-twice", file(&[entry("a", 0, 4), entry("a", 4, 8)], 8)),
-        (
-            "bad-dims",
-            file(&[safetensors_entry("a", "I8", "1,1,1,1,1,1,1,1,1", 0, 1)], 1),
-        ),
+        ("bad-dims", file(&[safetensors_entry("a", "I8", "1,1,1,1,1,1,1,1,1", 0, 1)], 1)),
     ]
 }

@@ -37,11 +37,7 @@ impl Arguments {
                 values[at] = Some(named.peek(name)?);
             }
         }
-        Ok(Self {
-            function,
-            parameters,
-            values,
-        })
+        Ok(Self { function, parameters, values })
     }
 
     /// The argument, if it was given.
@@ -51,8 +47,7 @@ impl Arguments {
 
     /// The argument, or an error that names it.
     pub fn required(&self, at: usize) -> Result<&Value, Error> {
-        self.optional(at)
-            .ok_or_else(|| failed(format!("{} needs the argument {}", self.function, self.parameters[at])))
+        self.optional(at).ok_or_else(|| failed(format!("{} needs the argument {}", self.function, self.parameters[at])))
     }
 
     /// A flag: any value, by its truth; `otherwise` when it was not given.
@@ -80,10 +75,7 @@ impl Arguments {
     }
 
     fn wrong(&self, at: usize, wanted: &str) -> Error {
-        failed(format!(
-            "{}: the argument {} must be {wanted}",
-            self.function, self.parameters[at]
-        ))
+        failed(format!("{}: the argument {} must be {wanted}", self.function, self.parameters[at]))
     }
 }
 

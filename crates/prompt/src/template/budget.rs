@@ -115,9 +115,7 @@ impl Stop {
 
     pub fn error(&self) -> Error {
         match self {
-            Self::Raised(message) => Error::Raised {
-                message: message.clone(),
-            },
+            Self::Raised(message) => Error::Raised { message: message.clone() },
             Self::Limit { limit, max } => Error::limit(limit, *max),
         }
     }

@@ -36,22 +36,12 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const WEEKDAYS: [&str; 7] = [
-    "Sunday",
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-];
+const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 impl Moment {
     /// Reads ISO 8601: `2026-03-14T09:26:53`, a space for the `T`, the time left out; a fraction and a zone are passed over.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        Self::read(text).ok_or_else(|| Error::Clock {
-            now: text.chars().take(64).collect(),
-        })
+        Self::read(text).ok_or_else(|| Error::Clock { now: text.chars().take(64).collect() })
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -195,14 +185,8 @@ mod tests {
         ] {
             assert_eq!(moment.format(pattern), text);
         }
-        assert_eq!(
-            Moment::parse("2000-02-29").unwrap().format("%A %e %-I%p"),
-            "Tuesday 29 12AM"
-        );
-        assert_eq!(
-            Moment::parse("2024-12-31 23:59:60.5+02:00").unwrap().format("%a %j"),
-            "Tue 366"
-        );
+        assert_eq!(Moment::parse("2000-02-29").unwrap().format("%A %e %-I%p"), "Tuesday 29 12AM");
+        assert_eq!(Moment::parse("2024-12-31 23:59:60.5+02:00").unwrap().format("%a %j"), "Tue 366");
     }
 
     #[test]

@@ -35,10 +35,7 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
 fn same(a: &Value, b: &Value) -> bool {
     match (a.as_object(), b.as_object()) {
         (None, None) => true,
-        _ => match (
-            a.downcast_object_ref::<LongInteger>(),
-            b.downcast_object_ref::<LongInteger>(),
-        ) {
+        _ => match (a.downcast_object_ref::<LongInteger>(), b.downcast_object_ref::<LongInteger>()) {
             (Some(a), Some(b)) => a.0 == b.0,
             _ => false,
         },
@@ -80,12 +77,9 @@ pub(super) fn comparison_bytes(a: &Value, b: &Value) -> u64 {
 /// `item in container`.
 pub(super) fn contains(budget: &Budget, container: &Value, item: &Value) -> Result<bool, Error> {
     if let Some(text) = container.as_str() {
-        let part = item.as_str().ok_or_else(|| {
-            failed(format!(
-                "'in' a string needs a string on its left, not a {}",
-                item.kind()
-            ))
-        })?;
+        let part = item
+            .as_str()
+            .ok_or_else(|| failed(format!("'in' a string needs a string on its left, not a {}", item.kind())))?;
         budget.work((text.len() + part.len()) as u64)?;
         return Ok(clean(text).contains(&*clean(part)));
     }
@@ -112,10 +106,7 @@ pub(super) fn contains(budget: &Budget, container: &Value, item: &Value) -> Resu
     if container.as_object().is_some() {
         return Ok(!container.get_item(item)?.is_undefined());
     }
-    Err(failed(format!(
-        "a {} is not a container: 'in' needs one",
-        container.kind()
-    )))
+    Err(failed(format!("a {} is not a container: 'in' needs one", container.kind())))
 }
 
 /// One comparison by the name of its operator.
@@ -133,11 +124,7 @@ pub(super) fn compare(budget: &Budget, a: &Value, operator: &str, b: &Value) -> 
         if unordered_numbers {
             return Ok(false);
         }
-        return Err(failed(format!(
-            "'{operator}' cannot compare a {} with a {}",
-            a.kind(),
-            b.kind()
-        )));
+        return Err(failed(format!("'{operator}' cannot compare a {} with a {}", a.kind(), b.kind())));
     };
     Ok(match operator {
         "<" => ordering.is_lt(),

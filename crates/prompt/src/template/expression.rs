@@ -25,13 +25,7 @@ pub(super) struct Parser {
 impl Parser {
     /// A parser of the words of one tag that began at `line`.
     pub fn new(tokens: Vec<(Token, usize)>, line: usize) -> Self {
-        Self {
-            tokens,
-            at: 0,
-            depth: 0,
-            links: 0,
-            line,
-        }
+        Self { tokens, at: 0, depth: 0, links: 0, line }
     }
 
     pub fn error(&self, message: impl Into<String>) -> Error {
@@ -380,11 +374,7 @@ impl Parser {
         }
         let written = match name.as_str() {
             // The engine keeps these to compare with the next ones.
-            "changed" => arguments
-                .written
-                .iter()
-                .map(|value| format!("_kauri_keep({value})"))
-                .collect(),
+            "changed" => arguments.written.iter().map(|value| format!("_kauri_keep({value})")).collect(),
             _ => arguments.written,
         };
         Ok(format!("{value}.{name}({})", written.join(",")))
@@ -468,11 +458,8 @@ impl Parser {
     pub fn filter(&mut self, value: &str) -> Result<String, Error> {
         self.link()?;
         let name = self.name()?;
-        let arguments = if self.at_sign("(") {
-            format!("({})", self.arguments()?.written.join(","))
-        } else {
-            String::new()
-        };
+        let arguments =
+            if self.at_sign("(") { format!("({})", self.arguments()?.written.join(",")) } else { String::new() };
         Ok(format!("{value}|{name}{arguments}"))
     }
 

@@ -136,12 +136,7 @@ fn safe(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
 fn trim(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let arguments = Arguments::bind("trim", &["value", "chars"], args)?;
     let text = text(&*Budget::of(state)?, arguments.required(0)?)?;
-    Ok(marked(&methods::strip(
-        &text,
-        arguments.string(1)?.as_deref(),
-        true,
-        true,
-    )))
+    Ok(marked(&methods::strip(&text, arguments.string(1)?.as_deref(), true, true)))
 }
 
 fn escape(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
@@ -256,11 +251,7 @@ fn default(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let arguments = Arguments::bind("default", &["value", "default_value", "boolean"], args)?;
     let value = arguments.required(0)?;
     let missing = value.is_undefined() || (arguments.flag(2, false) && !value.is_true());
-    Ok(if missing {
-        arguments.optional(1).cloned().unwrap_or_else(|| Value::from(""))
-    } else {
-        value.clone()
-    })
+    Ok(if missing { arguments.optional(1).cloned().unwrap_or_else(|| Value::from("")) } else { value.clone() })
 }
 
 fn length(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
@@ -271,10 +262,7 @@ fn length(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     if value.is_undefined() {
         return Ok(Value::from(0));
     }
-    value
-        .len()
-        .map(Value::from)
-        .ok_or_else(|| failed(format!("a {} has no length", value.kind())))
+    value.len().map(Value::from).ok_or_else(|| failed(format!("a {} has no length", value.kind())))
 }
 
 fn int(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
@@ -305,19 +293,10 @@ fn parse_integer(text: &str, base: i64) -> Option<i128> {
         16 => ["0x", "0X"],
         _ => ["", ""],
     };
-    let unsigned = prefix
-        .iter()
-        .find_map(|prefix| unsigned.strip_prefix(prefix))
-        .unwrap_or(unsigned);
+    let unsigned = prefix.iter().find_map(|prefix| unsigned.strip_prefix(prefix)).unwrap_or(unsigned);
     let base = u32::try_from(base).ok().filter(|base| (2..=36).contains(base))?;
     let whole = i128::from_str_radix(&format!("{sign}{unsigned}"), base).ok();
-    whole.or_else(|| {
-        digits
-            .parse::<f64>()
-            .ok()
-            .filter(|float| float.is_finite())
-            .map(|float| float as i128)
-    })
+    whole.or_else(|| digits.parse::<f64>().ok().filter(|float| float.is_finite()).map(|float| float as i128))
 }
 
 fn float(_: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
@@ -339,13 +318,7 @@ fn to_list(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
 }
 
 fn first(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
-    end(state, args, |mut items| {
-        if items.is_empty() {
-            Value::UNDEFINED
-        } else {
-            items.swap_remove(0)
-        }
-    })
+    end(state, args, |mut items| if items.is_empty() { Value::UNDEFINED } else { items.swap_remove(0) })
 }
 
 fn last(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
@@ -382,10 +355,7 @@ fn join(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let arguments = Arguments::bind("join", &["value", "d", "attribute"], args)?;
     let budget = Budget::of(state)?;
     let items = items_of(&budget, arguments.required(0)?)?;
-    let items = items
-        .into_iter()
-        .map(|item| by_attribute(item, &arguments, 2))
-        .collect::<Result<Vec<_>, _>>()?;
+    let items = items.into_iter().map(|item| by_attribute(item, &arguments, 2)).collect::<Result<Vec<_>, _>>()?;
     let separator = match arguments.optional(1) {
         Some(separator) => marked_text(&budget, separator)?,
         None => String::new(),
@@ -459,11 +429,7 @@ fn sort(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let items = items_of(&budget, arguments.required(0)?)?;
     let sorted = sort_by_key(&budget, items, arguments.flag(1, false), |item| {
         let key = by_attribute(item.clone(), &arguments, 3)?;
-        Ok(if arguments.flag(2, false) {
-            key
-        } else {
-            without_case(&key)
-        })
+        Ok(if arguments.flag(2, false) { key } else { without_case(&key) })
     })?;
     list(&budget, sorted)
 }
@@ -480,11 +446,7 @@ fn dictsort(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     }
     let sorted = sort_by_key(&budget, pairs, arguments.flag(3, false), |pair| {
         let part = pair.get_item(&Value::from(usize::from(by_value)))?;
-        Ok(if arguments.flag(1, false) {
-            part
-        } else {
-            without_case(&part)
-        })
+        Ok(if arguments.flag(1, false) { part } else { without_case(&part) })
     })?;
     list(&budget, sorted)
 }
@@ -524,11 +486,7 @@ fn unique(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let mut kept = Vec::new();
     for item in items_of(&budget, arguments.required(0)?)? {
         let key = by_attribute(item.clone(), &arguments, 2)?;
-        let key = if arguments.flag(1, false) {
-            key
-        } else {
-            without_case(&key)
-        };
+        let key = if arguments.flag(1, false) { key } else { without_case(&key) };
         let mut known = false;
         for other in &seen {
             budget.work(super::compare::comparison_bytes(other, &key))?;
@@ -548,11 +506,7 @@ fn extreme(state: &mut State<'_, '_>, args: &[Value], wanted: Ordering) -> Resul
     let mut best: Option<(Value, Value)> = None;
     for item in items_of(&budget, arguments.required(0)?)? {
         let key = by_attribute(item.clone(), &arguments, 2)?;
-        let key = if arguments.flag(1, false) {
-            key
-        } else {
-            without_case(&key)
-        };
+        let key = if arguments.flag(1, false) { key } else { without_case(&key) };
         budget.work(measure(&key).bytes)?;
         let better = match &best {
             None => true,
@@ -575,10 +529,9 @@ fn sum(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         let item = by_attribute(item, &arguments, 1)?;
         let number = Number::of(&item).ok_or_else(|| failed(format!("sum takes numbers, not a {}", item.kind())))?;
         total = match (total, number) {
-            (Number::Integer(a), Number::Integer(b)) => Number::Integer(
-                a.checked_add(b)
-                    .ok_or_else(|| failed("sum: the total is over 128 bits"))?,
-            ),
+            (Number::Integer(a), Number::Integer(b)) => {
+                Number::Integer(a.checked_add(b).ok_or_else(|| failed("sum: the total is over 128 bits"))?)
+            }
             (a, b) => Number::Float(a.as_float() + b.as_float()),
         };
     }
@@ -618,9 +571,7 @@ fn slice(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         let (taken, after) = rest.split_at(least + usize::from(column < longer));
         rest = after;
         let mut taken = taken.to_vec();
-        if let Some(filler) = arguments
-            .optional(2)
-            .filter(|filler| !filler.is_none() && column >= longer && longer > 0)
+        if let Some(filler) = arguments.optional(2).filter(|filler| !filler.is_none() && column >= longer && longer > 0)
         {
             taken.push(filler.clone());
         }

@@ -49,15 +49,10 @@ fn fill(budget: &Budget, pattern: &Text, items: &[Value], named: &Value) -> Resu
             by_name = true;
             field = after;
         }
-        let length = field
-            .find(|c: char| !"#0- +.123456789".contains(c))
-            .unwrap_or(field.len());
+        let length = field.find(|c: char| !"#0- +.123456789".contains(c)).unwrap_or(field.len());
         let (specification, after) = field.split_at(length);
         check_widths(specification)?;
-        let conversion = after
-            .chars()
-            .next()
-            .ok_or_else(|| failed("% formatting: the pattern ends within a field"))?;
+        let conversion = after.chars().next().ok_or_else(|| failed("% formatting: the pattern ends within a field"))?;
         rest = &after[conversion.len_utf8()..];
         if conversion == '%' {
             out.push("%", false);
@@ -94,10 +89,7 @@ fn field_text(budget: &Budget, specification: &str, conversion: char, value: &Va
             let pattern = format!("%{specification}{}", if is_decimal { 'd' } else { conversion });
             Ok(Text::own(format(FormatStyle::Printf, &pattern, &[number])?))
         }
-        _ => Err(failed(format!(
-            "% formatting: %{conversion} cannot take a {}",
-            value.kind()
-        ))),
+        _ => Err(failed(format!("% formatting: %{conversion} cannot take a {}", value.kind()))),
     }
 }
 
@@ -124,14 +116,10 @@ fn pad(specification: &str, text: Text) -> Text {
 }
 
 fn check_widths(specification: &str) -> Result<(), Error> {
-    let numbers = specification
-        .split(|c: char| !c.is_ascii_digit())
-        .filter(|digits| !digits.is_empty());
+    let numbers = specification.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
     for digits in numbers {
         if digits.parse::<usize>().map_or(true, |width| width > FIELD_WIDTH_MAX) {
-            return Err(failed(format!(
-                "a field's width or precision is limited to {FIELD_WIDTH_MAX} characters"
-            )));
+            return Err(failed(format!("a field's width or precision is limited to {FIELD_WIDTH_MAX} characters")));
         }
     }
     Ok(())
@@ -193,11 +181,7 @@ fn brace_field(budget: &Budget, specification: &str, conversion: &str, value: &V
         Some(Number::Float(float)) => Value::from(float),
         None => Value::from(text.as_str()),
     };
-    let filled = format(
-        FormatStyle::StrFormat,
-        &format!("{{:{specification}}}"),
-        std::slice::from_ref(&value),
-    )?;
+    let filled = format(FormatStyle::StrFormat, &format!("{{:{specification}}}"), std::slice::from_ref(&value))?;
     let conversation = text.runs().any(|(_, user)| user);
     let mut out = Text::default();
     out.push(&filled, conversation);

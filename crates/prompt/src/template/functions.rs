@@ -80,10 +80,8 @@ fn dict(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
 fn namespace(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let members = dict(state, args)?;
     let members = as_map(&members).map(|members| members.entries.values().cloned());
-    let members = members
-        .into_iter()
-        .flatten()
-        .filter_map(|(name, value)| Some((clean(name.as_str()?).into_owned(), value)));
+    let members =
+        members.into_iter().flatten().filter_map(|(name, value)| Some((clean(name.as_str()?).into_owned(), value)));
     let members: Kwargs = members.collect();
     Value::from_function(engine::namespace).call(state, &[Value::from(members)])
 }
@@ -95,10 +93,7 @@ fn raise_exception(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, E
 
 fn strftime_now(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
     let budget = Budget::of(state)?;
-    let pattern = args
-        .first()
-        .and_then(Value::as_str)
-        .ok_or_else(|| failed("strftime_now takes a format"))?;
+    let pattern = args.first().and_then(Value::as_str).ok_or_else(|| failed("strftime_now takes a format"))?;
     budget.work(32 * pattern.len() as u64)?;
     let clock = state.lookup(CLOCK).and_then(|clock| clock.downcast_object::<Moment>());
     let clock = clock.ok_or_else(|| failed("strftime_now: the render was given no clock; set the variable now"))?;

@@ -76,17 +76,14 @@ impl From<serde_json::Value> for Json {
         match value {
             Serde::Null => Self::Null,
             Serde::Bool(value) => Self::Bool(value),
-            Serde::Number(number) => number
-                .as_i128()
-                .map_or_else(|| Self::Float(number.as_f64().unwrap_or(f64::NAN)), Self::Integer),
+            Serde::Number(number) => {
+                number.as_i128().map_or_else(|| Self::Float(number.as_f64().unwrap_or(f64::NAN)), Self::Integer)
+            }
             Serde::String(text) => Self::String(text),
             Serde::Array(items) => Self::Array(items.into_iter().map(Self::from).collect()),
-            Serde::Object(members) => Self::Object(
-                members
-                    .into_iter()
-                    .map(|(key, value)| (key, Self::from(value)))
-                    .collect(),
-            ),
+            Serde::Object(members) => {
+                Self::Object(members.into_iter().map(|(key, value)| (key, Self::from(value))).collect())
+            }
         }
     }
 }
@@ -117,10 +114,7 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn error(&self, message: &str) -> Error {
-        Error::Json {
-            offset: self.at,
-            message: message.to_owned(),
-        }
+        Error::Json { offset: self.at, message: message.to_owned() }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -248,9 +242,7 @@ impl Parser<'_> {
             let float = digits.parse().map_err(|_| self.error("not a number"))?;
             return Ok(Json::Float(float));
         }
-        Ok(digits
-            .parse()
-            .map_or_else(|_| Json::LongInteger(digits.to_owned()), Json::Integer))
+        Ok(digits.parse().map_or_else(|_| Json::LongInteger(digits.to_owned()), Json::Integer))
     }
 
     fn digits(&mut self) -> Result<(), Error> {
@@ -362,10 +354,7 @@ mod tests {
     fn integers_stay_exact_at_any_length() {
         let digits = "9".repeat(60);
         assert_eq!(Json::parse(&digits).unwrap(), Json::LongInteger(digits.clone()));
-        assert_eq!(
-            Json::parse("-12345678901234567890123").unwrap(),
-            Json::Integer(-12345678901234567890123)
-        );
+        assert_eq!(Json::parse("-12345678901234567890123").unwrap(), Json::Integer(-12345678901234567890123));
     }
 
     #[test]
@@ -397,10 +386,7 @@ mod tests {
     fn depth_is_limited() {
         let deep = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
         assert!(Json::parse(&deep(JSON_DEPTH_MAX)).is_ok());
-        assert!(matches!(
-            Json::parse(&deep(JSON_DEPTH_MAX + 1)),
-            Err(Error::Limit { .. })
-        ));
+        assert!(matches!(Json::parse(&deep(JSON_DEPTH_MAX + 1)), Err(Error::Limit { .. })));
         assert!(Json::parse(&deep(1_000_000)).is_err());
     }
 
@@ -409,10 +395,7 @@ mod tests {
         let json = Json::parse(r#"{"a": 1, "b": 2, "a": 3}"#).unwrap();
         assert_eq!(
             json.as_object().unwrap().iter().collect::<Vec<_>>(),
-            [
-                (&"a".to_owned(), &Json::Integer(3)),
-                (&"b".to_owned(), &Json::Integer(2))
-            ]
+            [(&"a".to_owned(), &Json::Integer(3)), (&"b".to_owned(), &Json::Integer(2))]
         );
     }
 }

@@ -21,9 +21,7 @@ pub(super) fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args:
 }
 
 fn unsafe_method(kind: &str, name: &str) -> Error {
-    failed(format!(
-        "the method {name} of a {kind} would change it: templates change nothing"
-    ))
+    failed(format!("the method {name} of a {kind} would change it: templates change nothing"))
 }
 
 pub(super) fn list_method(state: &mut State<'_, '_>, this: &List, name: &str, args: &[Value]) -> Result<Value, Error> {
@@ -89,12 +87,7 @@ fn string_method(state: &mut State<'_, '_>, marked: &str, name: &str, args: &[Va
         "strip" | "lstrip" | "rstrip" => {
             let arguments = Arguments::bind("strip", &["chars"], args)?;
             let characters = arguments.string(0)?;
-            Ok(value(&strip(
-                &text,
-                characters.as_deref(),
-                name != "rstrip",
-                name != "lstrip",
-            )))
+            Ok(value(&strip(&text, characters.as_deref(), name != "rstrip", name != "lstrip")))
         }
         "lower" | "casefold" => Ok(value(&lower(&text))),
         "upper" => Ok(value(&upper(&text))),
@@ -139,9 +132,7 @@ fn string_method(state: &mut State<'_, '_>, marked: &str, name: &str, args: &[Va
         }
         "format" => {
             let (items, named) = split_arguments(args);
-            format::braces(&budget, &text, items, |name| {
-                named.as_ref().and_then(|named| named.peek(name).ok())
-            })
+            format::braces(&budget, &text, items, |name| named.as_ref().and_then(|named| named.peek(name).ok()))
         }
         "center" | "ljust" | "rjust" | "zfill" => fill(&budget, &text, name, args),
         "index" | "rindex" | "find" | "rfind" | "count" | "isalnum" | "isalpha" | "isascii" | "isdigit"
@@ -158,10 +149,7 @@ fn value(text: &Text) -> Value {
 fn question(state: &mut State<'_, '_>, text: &Text, name: &str, args: &[Value]) -> Result<Value, Error> {
     let args: Vec<_> = args
         .iter()
-        .map(|arg| {
-            arg.as_str()
-                .map_or_else(|| arg.clone(), |text| Value::from(clean(text).as_ref()))
-        })
+        .map(|arg| arg.as_str().map_or_else(|| arg.clone(), |text| Value::from(clean(text).as_ref())))
         .collect();
     let asked = match name {
         "index" => "find",
@@ -236,9 +224,8 @@ fn starts_or_ends(text: &Text, start: bool, args: &[Value]) -> Result<Value, Err
         _ => std::slice::from_ref(affix),
     };
     for choice in choices {
-        let choice = choice
-            .as_str()
-            .ok_or_else(|| failed("startswith and endswith take a string or a tuple of strings"))?;
+        let choice =
+            choice.as_str().ok_or_else(|| failed("startswith and endswith take a string or a tuple of strings"))?;
         let choice = clean(choice);
         if (start && text.as_str().starts_with(&*choice)) || (!start && text.as_str().ends_with(&*choice)) {
             return Ok(Value::from(true));
@@ -263,21 +250,14 @@ fn split(budget: &Budget, text: &Text, from_end: bool, args: &[Value]) -> Result
         parts.reverse();
     }
     budget.make(48 * parts.len() as u64)?;
-    list(
-        budget,
-        parts.into_iter().map(|part| value(&text.slice_of(part))).collect(),
-    )
+    list(budget, parts.into_iter().map(|part| value(&text.slice_of(part))).collect())
 }
 
 fn words(text: &str, most: usize) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = text.trim_start_matches(is_whitespace);
     while !rest.is_empty() {
-        let end = if out.len() < most {
-            rest.find(is_whitespace).unwrap_or(rest.len())
-        } else {
-            rest.len()
-        };
+        let end = if out.len() < most { rest.find(is_whitespace).unwrap_or(rest.len()) } else { rest.len() };
         out.push(&rest[..end]);
         rest = rest[end..].trim_start_matches(is_whitespace);
     }
@@ -289,10 +269,7 @@ fn words_from_end(text: &str, most: usize) -> Vec<&str> {
     let mut rest = text.trim_end_matches(is_whitespace);
     while !rest.is_empty() {
         let start = if out.len() < most {
-            rest.char_indices()
-                .rev()
-                .find(|&(_, c)| is_whitespace(c))
-                .map_or(0, |(at, c)| at + c.len_utf8())
+            rest.char_indices().rev().find(|&(_, c)| is_whitespace(c)).map_or(0, |(at, c)| at + c.len_utf8())
         } else {
             0
         };
@@ -308,18 +285,11 @@ pub(super) fn lines(text: &Text, keep_ends: bool) -> Vec<Text> {
     let mut rest = text.as_str();
     while !rest.is_empty() {
         let is_end = |c: char| {
-            matches!(
-                c,
-                '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-            )
+            matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
         };
         let end = rest.find(is_end).unwrap_or(rest.len());
         let after = &rest[end..];
-        let width = if after.starts_with("\r\n") {
-            2
-        } else {
-            after.chars().next().map_or(0, char::len_utf8)
-        };
+        let width = if after.starts_with("\r\n") { 2 } else { after.chars().next().map_or(0, char::len_utf8) };
         out.push(text.slice_of(&rest[..if keep_ends { end + width } else { end }]));
         rest = &rest[end + width..];
     }
@@ -334,11 +304,7 @@ fn partition(budget: &Budget, text: &Text, first: bool, args: &[Value]) -> Resul
         return Err(failed("partition: the separator is empty"));
     }
     let whole = text.as_str();
-    let at = if first {
-        whole.find(&*separator)
-    } else {
-        whole.rfind(&*separator)
-    };
+    let at = if first { whole.find(&*separator) } else { whole.rfind(&*separator) };
     let (start, end) = match at {
         Some(at) => (at, at + separator.len()),
         None if first => (whole.len(), whole.len()),
@@ -425,12 +391,7 @@ mod tests {
         assert_eq!(words_from_end(" a b c ", 1), ["c", " a b"]);
         assert_eq!(words("  ", 3), [""; 0]);
         let text = Text::own("a\r\nb\rc\n\nd\u{2028}");
-        let cut = |keep| {
-            lines(&text, keep)
-                .into_iter()
-                .map(|line| line.as_str().to_owned())
-                .collect::<Vec<_>>()
-        };
+        let cut = |keep| lines(&text, keep).into_iter().map(|line| line.as_str().to_owned()).collect::<Vec<_>>();
         assert_eq!(cut(false), ["a", "b", "c", "", "d"]);
         assert_eq!(cut(true).concat(), text.as_str());
     }

@@ -137,11 +137,7 @@ fn binary(budget: &Budget, a: &Value, operator: &str, b: &Value) -> Result<Value
             number(left, operator, right).ok_or_else(|| failed(format!("cannot calculate {a} {operator} {b}")))
         }
         _ if a.is_undefined() || b.is_undefined() => Err(failed(format!("'{operator}' with an undefined value"))),
-        _ => Err(failed(format!(
-            "'{operator}' cannot take a {} and a {}",
-            a.kind(),
-            b.kind()
-        ))),
+        _ => Err(failed(format!("'{operator}' cannot take a {} and a {}", a.kind(), b.kind()))),
     }
 }
 
@@ -292,11 +288,7 @@ fn as_text_paid(budget: &Budget, value: &Value) -> Result<Option<Text>, Error> {
 
 /// The place of a Python index, which counts from the end when negative.
 fn position(index: i64, length: usize) -> Option<usize> {
-    let at = if index < 0 {
-        index.checked_add_unsigned(length as u64)?
-    } else {
-        index
-    };
+    let at = if index < 0 { index.checked_add_unsigned(length as u64)? } else { index };
     usize::try_from(at).ok().filter(|&at| at < length)
 }
 
@@ -307,9 +299,7 @@ fn slice(state: &mut State<'_, '_>, args: &[Value]) -> Result<Value, Error> {
         if value.is_none() {
             Ok(None)
         } else {
-            as_integer(value)
-                .map(Some)
-                .ok_or_else(|| failed("the bounds of a slice must be integers or none"))
+            as_integer(value).map(Some).ok_or_else(|| failed("the bounds of a slice must be integers or none"))
         }
     };
     let (start, stop, step) = (bound(&args[1])?, bound(&args[2])?, bound(&args[3])?);
@@ -435,13 +425,9 @@ mod tests {
 
     #[test]
     fn division_rounds_down_as_in_python() {
-        for (a, b, quotient, remainder) in [
-            (7, 2, 3, 1),
-            (-7, 2, -4, 1),
-            (7, -2, -4, -1),
-            (-7, -2, 3, -1),
-            (6, 3, 2, 0),
-        ] {
+        for (a, b, quotient, remainder) in
+            [(7, 2, 3, 1), (-7, 2, -4, 1), (7, -2, -4, -1), (-7, -2, 3, -1), (6, 3, 2, 0)]
+        {
             let integer = |operator| number(Number::Integer(a), operator, Number::Integer(b)).unwrap();
             assert_eq!(integer("//"), from_integer(quotient));
             assert_eq!(integer("%"), from_integer(remainder));

@@ -55,11 +55,7 @@ struct Printer<'a> {
 impl<'a> Printer<'a> {
     fn new(budget: &'a Budget, value: &Value) -> Result<Self, Error> {
         budget.work(measure(value).bytes)?;
-        Ok(Self {
-            budget,
-            text: Text::default(),
-            paid: 0,
-        })
+        Ok(Self { budget, text: Text::default(), paid: 0 })
     }
 
     fn own(&mut self, text: &str) {
@@ -105,11 +101,7 @@ impl<'a> Printer<'a> {
     }
 
     fn repr_string(&mut self, text: &Text) {
-        let quote = if text.as_str().contains('\'') && !text.as_str().contains('"') {
-            '"'
-        } else {
-            '\''
-        };
+        let quote = if text.as_str().contains('\'') && !text.as_str().contains('"') { '"' } else { '\'' };
         let escaped = text.map(|character, out| match character {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
@@ -255,10 +247,7 @@ fn scalar_json(value: &Value) -> Result<String, Error> {
         return Ok(scalar_repr(value));
     }
     if value.is_undefined() {
-        return Err(Error::new(
-            ErrorKind::BadSerialization,
-            "an undefined value cannot be written as JSON",
-        ));
+        return Err(Error::new(ErrorKind::BadSerialization, "an undefined value cannot be written as JSON"));
     }
     let kind = if is_engine_object(value) {
         "a namespace, loop or iterator".to_owned()

@@ -21,9 +21,7 @@ pub(super) const QUESTIONS: &[(&str, Question)] = &[
     ("boolean", |_, args| Ok(as_bool(&args[0]).is_some())),
     ("callable", |_, args| Ok(is_callable(&args[0]))),
     ("defined", |_, args| Ok(!args[0].is_undefined())),
-    ("divisibleby", |_, args| {
-        divides(args.get(1).unwrap_or(&Value::UNDEFINED), &args[0])
-    }),
+    ("divisibleby", |_, args| divides(args.get(1).unwrap_or(&Value::UNDEFINED), &args[0])),
     ("eq", |state, args| compared(state, args, "==")),
     ("equalto", |state, args| compared(state, args, "==")),
     ("escaped", |_, args| Ok(args[0].is_safe())),
@@ -38,27 +36,19 @@ pub(super) const QUESTIONS: &[(&str, Question)] = &[
     ("iterable", |_, args| Ok(is_iterable(&args[0]))),
     ("le", |state, args| compared(state, args, "<=")),
     ("lessthan", |state, args| compared(state, args, "<")),
-    ("lower", |state, args| {
-        cased(state, &args[0], char::is_lowercase, char::is_uppercase)
-    }),
+    ("lower", |state, args| cased(state, &args[0], char::is_lowercase, char::is_uppercase)),
     ("lt", |state, args| compared(state, args, "<")),
     ("mapping", |_, args| Ok(as_map(&args[0]).is_some())),
     ("ne", |state, args| compared(state, args, "!=")),
     ("none", |_, args| Ok(args[0].is_none())),
-    ("number", |_, args| {
-        Ok(Number::of(&args[0]).is_some() || is_long(&args[0]))
-    }),
+    ("number", |_, args| Ok(Number::of(&args[0]).is_some() || is_long(&args[0]))),
     ("odd", |_, args| is_odd(&args[0])),
-    ("sameas", |_, args| {
-        Ok(compare::identical(&args[0], args.get(1).unwrap_or(&Value::UNDEFINED)))
-    }),
+    ("sameas", |_, args| Ok(compare::identical(&args[0], args.get(1).unwrap_or(&Value::UNDEFINED)))),
     ("sequence", |_, args| Ok(is_iterable(&args[0]))),
     ("string", |_, args| Ok(args[0].as_str().is_some())),
     ("true", |_, args| Ok(as_bool(&args[0]) == Some(true))),
     ("undefined", |_, args| Ok(args[0].is_undefined())),
-    ("upper", |state, args| {
-        cased(state, &args[0], char::is_uppercase, char::is_lowercase)
-    }),
+    ("upper", |state, args| cased(state, &args[0], char::is_uppercase, char::is_lowercase)),
 ];
 
 fn compared(state: &mut State<'_, '_>, args: &[Value], operator: &str) -> Result<bool, Error> {

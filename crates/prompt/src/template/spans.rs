@@ -21,22 +21,13 @@ pub enum Piece {
 }
 
 pub(super) fn spans(text: &Text) -> Vec<Span> {
-    text.runs()
-        .map(|(run, user)| Span {
-            text: run.to_owned(),
-            from_user: user,
-        })
-        .collect()
+    text.runs().map(|(run, user)| Span { text: run.to_owned(), from_user: user }).collect()
 }
 
 /// Cuts a prompt at the special tokens that the template itself wrote: the leftmost, and of those the longest, wholly
 /// within one span that is not `from_user`. Everything between two of them is one piece.
 pub fn split_special<S: AsRef<str>>(spans: &[Span], specials: &[S]) -> Vec<Piece> {
-    let mut specials: Vec<&str> = specials
-        .iter()
-        .map(AsRef::as_ref)
-        .filter(|special| !special.is_empty())
-        .collect();
+    let mut specials: Vec<&str> = specials.iter().map(AsRef::as_ref).filter(|special| !special.is_empty()).collect();
     specials.sort_unstable_by_key(|special| std::cmp::Reverse(special.len()));
     let mut firsts = [false; 256];
     for special in &specials {
@@ -80,10 +71,7 @@ mod tests {
     use super::*;
 
     fn span(text: &str, from_user: bool) -> Span {
-        Span {
-            text: text.to_owned(),
-            from_user,
-        }
+        Span { text: text.to_owned(), from_user }
     }
 
     #[test]
@@ -99,13 +87,7 @@ mod tests {
         let text = |text: &str| Piece::Text(text.to_owned());
         assert_eq!(
             split_special(&spans, &["<|a|>", "<|a|>b", "<s>", ""]),
-            [
-                special("<s>"),
-                special("<|a|>"),
-                text("é\n\nx<|a|><|a|>"),
-                special("<|a|>b"),
-                text("|>")
-            ]
+            [special("<s>"), special("<|a|>"), text("é\n\nx<|a|><|a|>"), special("<|a|>b"), text("|>")]
         );
         assert_eq!(split_special::<&str>(&spans[..1], &[]), [text("<s><|a|>é\n")]);
         assert_eq!(split_special(&[], &["<s>"]), []);

@@ -29,11 +29,7 @@ pub(super) fn rewrite(source: &str) -> Result<String, Error> {
         at: 0,
         line: 1,
         line_starting: true,
-        writer: Writer {
-            out: String::new(),
-            line: 1,
-            alternatives: Vec::new(),
-        },
+        writer: Writer { out: String::new(), line: 1, alternatives: Vec::new() },
     };
     reader.read()?;
     Ok(reader.writer.out)
@@ -69,10 +65,7 @@ impl<'a> Reader<'a> {
     fn read(&mut self) -> Result<(), Error> {
         while let Some((offset, kind)) = next_tag(self.rest()) {
             let text = &self.rest()[..offset];
-            let sign = self.rest()[offset + 2..]
-                .chars()
-                .next()
-                .filter(|sign| matches!(sign, '-' | '+'));
+            let sign = self.rest()[offset + 2..].chars().next().filter(|sign| matches!(sign, '-' | '+'));
             let kept = match (sign, kind) {
                 (Some('-'), _) => text.trim_end(),
                 (Some(_), _) | (None, Kind::Print) => text,
@@ -95,11 +88,7 @@ impl<'a> Reader<'a> {
     fn without_indentation(&self, text: &'a str) -> &'a str {
         let start = text.rfind('\n').map_or(0, |at| at + 1);
         let whole_line = start > 0 || self.line_starting;
-        if whole_line && text[start..].trim().is_empty() {
-            &text[..start]
-        } else {
-            text
-        }
+        if whole_line && text[start..].trim().is_empty() { &text[..start] } else { text }
     }
 
     /// The end of a tag, whose first sign stands at the current position: what it swallows of the text behind it.
@@ -134,10 +123,7 @@ impl<'a> Reader<'a> {
     }
 
     fn comment(&mut self) -> Result<(), Error> {
-        let end = self
-            .rest()
-            .find("#}")
-            .ok_or_else(|| Error::syntax(self.line, "a comment has no #}".to_owned()))?;
+        let end = self.rest().find("#}").ok_or_else(|| Error::syntax(self.line, "a comment has no #}".to_owned()))?;
         let signed = end > 0 && matches!(self.rest().as_bytes()[end - 1], b'-' | b'+');
         self.advance(end - usize::from(signed));
         self.close("#}", Kind::Comment);
@@ -351,21 +337,13 @@ fn signature(parser: &mut Parser) -> Result<String, Error> {
             parser.expect_sign(",")?;
         }
         let name = parser.name()?;
-        parameters.push(if parser.take_sign("=") {
-            format!("{name}={}", parser.expression()?)
-        } else {
-            name
-        });
+        parameters.push(if parser.take_sign("=") { format!("{name}={}", parser.expression()?) } else { name });
     }
     Ok(format!("({})", parameters.join(",")))
 }
 
 fn call_block(parser: &mut Parser) -> Result<String, Error> {
-    let parameters = if parser.at_sign("(") {
-        signature(parser)?
-    } else {
-        String::new()
-    };
+    let parameters = if parser.at_sign("(") { signature(parser)? } else { String::new() };
     Ok(format!("call{parameters} {}", parser.expression()?))
 }
 
@@ -400,10 +378,7 @@ mod tests {
         assert_eq!(text("a\n  {%+ if x %}b{% endif +%}\nc"), "a\n  b\nc");
         assert_eq!(text("  {{ x }}\n{{ x }} {# c #}\n d"), "  True\nTrue  d");
         assert_eq!(text("a\n {#- c -#} \n b"), "ab");
-        assert_eq!(
-            text("{% raw %}\n{{ x }}{% y %} {%- endraw -%} \n z"),
-            "\n{{ x }}{% y %}z"
-        );
+        assert_eq!(text("{% raw %}\n{{ x }}{% y %} {%- endraw -%} \n z"), "\n{{ x }}{% y %}z");
         assert_eq!(text("{% set y = {'a': {'b': 1}} %}\r\nq"), "q");
     }
 
@@ -440,9 +415,6 @@ mod tests {
         let deep = format!("{{{{ {}1{} }}}}", "(".repeat(100_000), ")".repeat(100_000));
         assert!(rewrite(&deep).is_err());
         assert!(rewrite(&format!("{{{{ {}1 }}}}", "-".repeat(100_000))).is_err());
-        assert!(matches!(
-            rewrite(&" ".repeat(TEMPLATE_BYTES_MAX + 1)),
-            Err(Error::Limit { .. })
-        ));
+        assert!(matches!(rewrite(&" ".repeat(TEMPLATE_BYTES_MAX + 1)), Err(Error::Limit { .. })));
     }
 }

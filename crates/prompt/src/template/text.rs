@@ -25,10 +25,7 @@ pub(super) struct Text {
 impl Text {
     /// Text of the template's own.
     pub fn own(clean: impl Into<String>) -> Self {
-        Self {
-            clean: clean.into(),
-            user: Vec::new(),
-        }
+        Self { clean: clean.into(), user: Vec::new() }
     }
 
     /// Text of the conversation.
@@ -109,10 +106,7 @@ impl Text {
                 start - range.start..user.end.min(range.end) - range.start
             })
             .collect();
-        Self {
-            clean: self.clean[range].to_owned(),
-            user,
-        }
+        Self { clean: self.clean[range].to_owned(), user }
     }
 
     /// The slice for a part of `self.as_str()` itself.
@@ -178,20 +172,13 @@ impl Text {
 
 /// The clean text of a string with marks.
 pub(super) fn clean(marked: &str) -> Cow<'_, str> {
-    if has_marks(marked) {
-        Cow::Owned(Text::decode(marked).clean)
-    } else {
-        Cow::Borrowed(marked)
-    }
+    if has_marks(marked) { Cow::Owned(Text::decode(marked).clean) } else { Cow::Borrowed(marked) }
 }
 
 /// The marks share their first two bytes with nothing that is common, so one byte search settles most strings.
 fn has_marks(text: &str) -> bool {
     let bytes = text.as_bytes();
-    bytes
-        .iter()
-        .enumerate()
-        .any(|(at, &byte)| byte == 0xef && matches!(bytes[at + 1..], [0xb7, 0x90..=0x92, ..]))
+    bytes.iter().enumerate().any(|(at, &byte)| byte == 0xef && matches!(bytes[at + 1..], [0xb7, 0x90..=0x92, ..]))
 }
 
 #[cfg(test)]
@@ -208,10 +195,7 @@ mod tests {
         let mut text = Text::own("ab");
         text.push("cd", true);
         text.push("ef", false);
-        assert_eq!(
-            runs(&text.slice(1..5)),
-            [("b".into(), false), ("cd".into(), true), ("e".into(), false)]
-        );
+        assert_eq!(runs(&text.slice(1..5)), [("b".into(), false), ("cd".into(), true), ("e".into(), false)]);
         assert_eq!(runs(&text.slice(2..4)), [("cd".into(), true)]);
         assert_eq!(runs(&text.slice(4..6)), [("ef".into(), false)]);
         assert_eq!(runs(&text.slice(3..3)), []);

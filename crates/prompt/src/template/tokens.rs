@@ -94,9 +94,7 @@ impl<'a> Lexer<'a> {
             return self.number();
         }
         if first.is_alphabetic() || first == '_' {
-            let length = rest
-                .find(|c: char| !c.is_alphanumeric() && c != '_')
-                .unwrap_or(rest.len());
+            let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
             return Ok(Token::Name(self.advance(length).to_owned()));
         }
         match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
@@ -117,21 +115,14 @@ impl<'a> Lexer<'a> {
             _ => 10,
         };
         if radix != 10 {
-            let length = 2 + rest[2..]
-                .iter()
-                .take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'_')
-                .count();
+            let length = 2 + rest[2..].iter().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'_').count();
             let digits = self.advance(length)[2..].replace('_', "");
             let value = i128::from_str_radix(&digits, radix);
             let value = value.map_err(|_| Error::syntax(self.line, "not a number".to_owned()))?;
             return Ok(Token::Integer(value.to_string()));
         }
-        let digits = |from: usize| {
-            rest[from..]
-                .iter()
-                .take_while(|byte| byte.is_ascii_digit() || **byte == b'_')
-                .count()
-        };
+        let digits =
+            |from: usize| rest[from..].iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'_').count();
         let mut length = digits(0);
         let mut whole = true;
         if rest.get(length) == Some(&b'.') && digits(length + 1) > 0 {
@@ -148,14 +139,11 @@ impl<'a> Lexer<'a> {
         }
         let written = self.advance(length).replace('_', "");
         if whole {
-            let value: i128 = written
-                .parse()
-                .map_err(|_| Error::syntax(self.line, "an integer of over 128 bits".to_owned()))?;
+            let value: i128 =
+                written.parse().map_err(|_| Error::syntax(self.line, "an integer of over 128 bits".to_owned()))?;
             return Ok(Token::Integer(value.to_string()));
         }
-        let value: f64 = written
-            .parse()
-            .map_err(|_| Error::syntax(self.line, "not a number".to_owned()))?;
+        let value: f64 = written.parse().map_err(|_| Error::syntax(self.line, "not a number".to_owned()))?;
         if value.is_infinite() {
             return Err(Error::syntax(self.line, "a number too large for a float".to_owned()));
         }
@@ -168,9 +156,7 @@ impl<'a> Lexer<'a> {
         let mut out = String::new();
         loop {
             let rest = self.rest();
-            let stop = rest
-                .find([quote, '\\'])
-                .ok_or_else(|| Error::syntax(line, "a string has no end".to_owned()))?;
+            let stop = rest.find([quote, '\\']).ok_or_else(|| Error::syntax(line, "a string has no end".to_owned()))?;
             out.push_str(self.advance(stop));
             if self.rest().starts_with(quote) {
                 self.advance(1);
@@ -187,11 +173,7 @@ impl<'a> Lexer<'a> {
         let Some(letter) = rest.chars().next() else {
             return Err(Error::syntax(self.line, "a string has no end".to_owned()));
         };
-        let octal = rest
-            .bytes()
-            .take(3)
-            .take_while(|byte| (b'0'..b'8').contains(byte))
-            .count();
+        let octal = rest.bytes().take(3).take_while(|byte| (b'0'..b'8').contains(byte)).count();
         let (digits, radix) = match letter {
             'x' => (1..3, 16),
             'u' => (1..5, 16),
@@ -200,9 +182,7 @@ impl<'a> Lexer<'a> {
         };
         if !digits.is_empty() {
             let end = digits.end;
-            let code = rest
-                .get(digits)
-                .and_then(|digits| u32::from_str_radix(digits, radix).ok());
+            let code = rest.get(digits).and_then(|digits| u32::from_str_radix(digits, radix).ok());
             let character = code.and_then(char::from_u32);
             out.push(character.ok_or_else(|| Error::syntax(self.line, format!("\\{letter} names no character")))?);
             self.advance(end);

@@ -176,10 +176,7 @@ pub(super) fn measure(value: &Value) -> Measure {
     } else if let Some(map) = as_map(value) {
         map.measure
     } else {
-        Measure {
-            bytes: shallow_bytes(value),
-            depth: 0,
-        }
+        Measure { bytes: shallow_bytes(value), depth: 0 }
     }
 }
 
@@ -215,11 +212,7 @@ pub(super) fn sequence(budget: &Budget, mut items: Vec<Value>, is_tuple: bool) -
         settle(budget, item)?;
     }
     let measure = contain(budget, items.iter())?;
-    Ok(Value::from_object(List {
-        items,
-        is_tuple,
-        measure,
-    }))
+    Ok(Value::from_object(List { items, is_tuple, measure }))
 }
 
 /// Makes a dict from keys and values; a repeated key keeps its first place and its last value.
@@ -265,9 +258,7 @@ pub(super) fn settle(budget: &Budget, value: &mut Value) -> Result<(), Error> {
         return Ok(());
     };
     if !object.type_name().ends_with("::Namespace") {
-        return Err(failed(
-            "a loop or an iterator cannot be kept in a list, dict or namespace",
-        ));
+        return Err(failed("a loop or an iterator cannot be kept in a list, dict or namespace"));
     }
     let members: Vec<_> = object.try_iter_pairs().into_iter().flatten().collect();
     *value = map(budget, members)?;
@@ -293,10 +284,7 @@ pub(super) fn from_json(budget: &Budget, json: &Json, origin: Origin) -> Result<
         Json::Float(float) => Value::from(*float),
         Json::String(text) => from_text(text, origin),
         Json::Array(items) => {
-            let items = items
-                .iter()
-                .map(|item| from_json(budget, item, origin))
-                .collect::<Result<_, _>>()?;
+            let items = items.iter().map(|item| from_json(budget, item, origin)).collect::<Result<_, _>>()?;
             list(budget, items)?
         }
         Json::Object(members) => from_members(budget, members, origin)?,

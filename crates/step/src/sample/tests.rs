@@ -38,20 +38,13 @@ fn reference(sampling: &Sampling, logits: &[f32], mask: Option<&[u32]>) -> (Vec<
         kept.truncate(length.max(1));
     }
     if sampling.min_p > 0.0 {
-        close |= kept
-            .iter()
-            .any(|(_, logit)| ((logit - max).exp() / f64::from(sampling.min_p) - 1.0).abs() < 1e-5);
+        close |= kept.iter().any(|(_, logit)| ((logit - max).exp() / f64::from(sampling.min_p) - 1.0).abs() < 1e-5);
         kept.retain(|(_, logit)| (logit - max).exp() >= f64::from(sampling.min_p));
     }
     let weight = |logit: f64| ((logit - max) / f64::from(sampling.temperature)).exp();
     let total: f64 = kept.iter().map(|&(_, logit)| weight(logit)).sum();
     kept.sort_by_key(|&(token, _)| token);
-    (
-        kept.into_iter()
-            .map(|(token, logit)| (token, weight(logit) / total))
-            .collect(),
-        close,
-    )
+    (kept.into_iter().map(|(token, logit)| (token, weight(logit) / total)).collect(), close)
 }
 
 /// The tokens that the sampler's own cut keeps.
@@ -195,10 +188,7 @@ fn check_distribution(sampling: Sampling, logits: &[f32], mask: Option<&[u32]>) 
         chi_squared += (rare.0 - rare.1).powi(2) / rare.1;
         cells += 1.0;
     }
-    assert!(
-        counts.iter().all(|&count| count == 0),
-        "a token was drawn that was cut off"
-    );
+    assert!(counts.iter().all(|&count| count == 0), "a token was drawn that was cut off");
     let freedom: f64 = (cells - 1.0_f64).max(1.0);
     assert!(
         chi_squared < freedom + 5.0 * (2.0 * freedom).sqrt(),
@@ -210,31 +200,15 @@ fn check_distribution(sampling: Sampling, logits: &[f32], mask: Option<&[u32]>) 
 fn draws_follow_the_distribution() {
     let logits: Vec<f32> = (0..200).map(|token| (uniform(99, token) * 8.0) as f32).collect();
     let mask: Vec<u32> = (0..7).map(|word| (uniform(5, word) * 4e9) as u32).collect();
-    let base = Sampling {
-        seed: 42,
-        ..Sampling::default()
-    };
+    let base = Sampling { seed: 42, ..Sampling::default() };
     for sampling in [
         base,
-        Sampling {
-            temperature: 0.3,
-            ..base
-        },
-        Sampling {
-            temperature: 2.5,
-            ..base
-        },
+        Sampling { temperature: 0.3, ..base },
+        Sampling { temperature: 2.5, ..base },
         Sampling { top_k: 7, ..base },
         Sampling { top_p: 0.6, ..base },
         Sampling { min_p: 0.1, ..base },
-        Sampling {
-            top_k: 60,
-            top_p: 0.9,
-            min_p: 0.02,
-            temperature: 0.8,
-            seed: u64::MAX,
-            ..base
-        },
+        Sampling { top_k: 60, top_p: 0.9, min_p: 0.02, temperature: 0.8, seed: u64::MAX, ..base },
     ] {
         check_distribution(sampling, &logits, None);
         check_distribution(sampling, &logits, Some(&mask));
@@ -244,23 +218,16 @@ fn draws_follow_the_distribution() {
 #[test]
 fn a_draw_depends_on_seed_and_position_only() {
     let logits: Vec<f32> = (0..1000).map(|token| (uniform(1, token) * 4.0) as f32).collect();
-    let sampling = Sampling {
-        seed: 7,
-        ..Sampling::default()
-    };
+    let sampling = Sampling { seed: 7, ..Sampling::default() };
     let choose =
         |sampler: &mut Sampler, position| sampler.sample(&mut logits.clone(), None, position, &[]).unwrap().token;
-    let forward: Vec<u32> = (0..50)
-        .map(|position| choose(&mut sampler(sampling, 1000), position))
-        .collect();
+    let forward: Vec<u32> = (0..50).map(|position| choose(&mut sampler(sampling, 1000), position)).collect();
     let mut shared = sampler(sampling, 1000);
     let mut backward: Vec<u32> = (0..50).rev().map(|position| choose(&mut shared, position)).collect();
     backward.reverse();
     assert_eq!(forward, backward);
     let other = Sampling { seed: 8, ..sampling };
-    let others: Vec<u32> = (0..50)
-        .map(|position| choose(&mut sampler(other, 1000), position))
-        .collect();
+    let others: Vec<u32> = (0..50).map(|position| choose(&mut sampler(other, 1000), position)).collect();
     assert!(forward.iter().zip(&others).filter(|(a, b)| a == b).count() < 10);
     // These numbers may change with a stated reason only: they are what a seed stands for.
     assert_eq!(forward[..8], PINNED);
@@ -271,19 +238,10 @@ const PINNED: [u32; 8] = [737, 771, 8, 237, 990, 315, 441, 446];
 #[test]
 fn philox_gives_the_known_answers() {
     // kat_vectors of Random123 1.14.
+    assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+    assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
     assert_eq!(
-        philox([0; 4], [0; 2]),
-        [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]
-    );
-    assert_eq!(
-        philox([u32::MAX; 4], [u32::MAX; 2]),
-        [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]
-    );
-    assert_eq!(
-        philox(
-            [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
-            [0xa409_3822, 0x299f_31d0]
-        ),
+        philox([0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344], [0xa409_3822, 0x299f_31d0]),
         [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]
     );
 }
@@ -292,23 +250,12 @@ fn philox_gives_the_known_answers() {
 fn awkward_rows_end_well() {
     let all = [
         Sampling::default(),
-        Sampling {
-            temperature: 0.0,
-            ..Sampling::default()
-        },
-        Sampling {
-            top_k: 3,
-            top_p: 0.5,
-            min_p: 0.5,
-            temperature: 1e-30,
-            ..Sampling::default()
-        },
+        Sampling { temperature: 0.0, ..Sampling::default() },
+        Sampling { top_k: 3, top_p: 0.5, min_p: 0.5, temperature: 1e-30, ..Sampling::default() },
     ];
     for sampling in all {
         let choose = |mut logits: Vec<f32>, mask: Option<&[u32]>| {
-            sampler(sampling, logits.len())
-                .sample(&mut logits, mask, 0, &[])
-                .map(|choice| choice.token)
+            sampler(sampling, logits.len()).sample(&mut logits, mask, 0, &[]).map(|choice| choice.token)
         };
         assert_eq!(choose(vec![], None), None);
         assert_eq!(choose(vec![f32::NEG_INFINITY; 40], None), None);
@@ -321,10 +268,7 @@ fn awkward_rows_end_well() {
         assert_eq!(choose(vec![f32::MIN, f32::MIN], Some(&[2])), Some(1));
         assert_eq!(choose(vec![f32::MAX, f32::MIN, 0.0], None), Some(0));
     }
-    let greedy = Sampling {
-        temperature: 0.0,
-        ..Sampling::default()
-    };
+    let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
     let tied = sampler(greedy, 100).sample(&mut [2.0; 100], None, 0, &[]).unwrap();
     assert_eq!((tied.token, tied.probability), (0, 1.0));
 }
@@ -353,10 +297,7 @@ fn parameters_outside_their_range_are_named() {
         change(&mut sampling);
         assert_eq!(Sampler::new(sampling, 10).unwrap_err().field, field);
     }
-    let sampling = Sampling {
-        temperature: -1.0,
-        ..Sampling::default()
-    };
+    let sampling = Sampling { temperature: -1.0, ..Sampling::default() };
     let message = sampling.validate().unwrap_err().to_string();
     assert_eq!(message, "temperature must be from 0 to 100, not -1");
     assert!(Sampling::default().validate().is_ok());

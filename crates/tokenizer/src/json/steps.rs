@@ -88,12 +88,7 @@ fn bytes(file: &File<'_>) -> Option<Steps> {
     if truth(last, "use_regex", true) {
         patterns.push(GPT2.to_owned());
     }
-    Some(Steps {
-        symbols: Symbols::Bytes,
-        nfc,
-        patterns,
-        prefix: Prefix::Never,
-    })
+    Some(Steps { symbols: Symbols::Bytes, nfc, patterns, prefix: Prefix::Never })
 }
 
 /// The steps of a SentencePiece vocabulary in BPE form: a mark for each space, perhaps one before the text.
@@ -123,12 +118,7 @@ fn marked(file: &File<'_>) -> Option<Steps> {
             _ => return None,
         }
     }
-    replaced.then_some(Steps {
-        symbols: Symbols::Characters,
-        nfc: false,
-        patterns: Vec::new(),
-        prefix,
-    })
+    replaced.then_some(Steps { symbols: Symbols::Characters, nfc: false, patterns: Vec::new(), prefix })
 }
 
 fn kind(step: &Json) -> Option<&str> {

@@ -12,20 +12,12 @@ use serde_json::{Map, Value as Json};
 use crate::making::{Entry, File, golden, json, shared, texts, unpacked};
 
 fn ids(value: &Json) -> Vec<u32> {
-    value
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|id| id.as_u64().unwrap() as u32)
-        .collect()
+    value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
 }
 
 fn bytes(value: &Json) -> Vec<u8> {
     let digits = value.as_str().unwrap();
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
-        .collect()
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
 }
 
 /// What was compared for one vocabulary, and what did not agree.
@@ -56,17 +48,11 @@ fn compare(folder: &Path, name: &str) -> Tally {
     let mut tally = Tally::default();
     for vector in vectors["upstream_vectors"].as_array().unwrap() {
         let text = vector["text"].as_str().unwrap();
-        tally.equal(
-            &format!("{text:?}"),
-            &tokenizer.encode(text, Special::Text),
-            &ids(&vector["ids"]),
-        );
+        tally.equal(&format!("{text:?}"), &tokenizer.encode(text, Special::Text), &ids(&vector["ids"]));
         tally.upstream += 1;
     }
     for case in vectors["cases"].as_array().unwrap() {
-        let text = texts[case["text_index"].as_u64().unwrap() as usize]["text"]
-            .as_str()
-            .unwrap();
+        let text = texts[case["text_index"].as_u64().unwrap() as usize]["text"].as_str().unwrap();
         let trained = case.get("hf_ids").or(case.get("sentencepiece_ids"));
         let expected = ids(trained.unwrap_or(&case["ids"]));
         tally.trained += usize::from(trained.is_some());
@@ -77,10 +63,7 @@ fn compare(folder: &Path, name: &str) -> Tally {
     }
     for sequence in vectors["detokenise"].as_array().unwrap() {
         let sequence_ids = ids(&sequence["ids"]);
-        let pieces: Vec<_> = sequence_ids
-            .iter()
-            .map(|&id| tokenizer.token_bytes(id).unwrap().to_vec())
-            .collect();
+        let pieces: Vec<_> = sequence_ids.iter().map(|&id| tokenizer.token_bytes(id).unwrap().to_vec()).collect();
         let expected: Vec<_> = sequence["pieces_hex"].as_array().unwrap().iter().map(bytes).collect();
         tally.equal("pieces", &pieces, &expected);
         for (key, special) in [("bytes_hex", false), ("bytes_hex_keep_special", true)] {
@@ -106,14 +89,7 @@ fn assert_agrees(folder: &Path, names: &[&str]) {
     let mut wrong = String::new();
     for name in names {
         let tally = compare(folder, name);
-        let Tally {
-            upstream,
-            cases,
-            trained,
-            detokenised,
-            tidied,
-            ..
-        } = tally;
+        let Tally { upstream, cases, trained, detokenised, tidied, .. } = tally;
         eprintln!(
             "{name}: {upstream} upstream vectors, {cases} texts ({trained} as trained), \
              {detokenised} sequences ({tidied} with a space that llama.cpp drops)"
@@ -121,12 +97,8 @@ fn assert_agrees(folder: &Path, names: &[&str]) {
         assert!(upstream > 0 && cases > 0 && detokenised > 0);
         if !tally.wrong.is_empty() {
             let lines = tally.wrong.lines().count();
-            let first: Vec<_> = tally
-                .wrong
-                .lines()
-                .take(8)
-                .map(|line| line.chars().take(400).collect::<String>())
-                .collect();
+            let first: Vec<_> =
+                tally.wrong.lines().take(8).map(|line| line.chars().take(400).collect::<String>()).collect();
             writeln!(wrong, "{name}: {lines} differ\n{}", first.join("\n")).unwrap();
         }
     }
@@ -144,31 +116,18 @@ fn all_shared_vocabularies() {
         return;
     };
     let index = json(&folder.join("index.json"));
-    let names: Vec<_> = index
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| entry["vocab"].as_str().unwrap())
-        .collect();
+    let names: Vec<_> = index.as_array().unwrap().iter().map(|entry| entry["vocab"].as_str().unwrap()).collect();
     assert!(names.len() >= 10);
     assert_agrees(&folder, &names);
     for entry in index.as_array().unwrap() {
         let name = entry["vocab"].as_str().unwrap();
         let tokenizer = Tokenizer::from_checkpoint(&unpacked(&folder.join(format!("{name}.gguf.gz")))).unwrap();
-        assert_eq!(
-            tokenizer.vocab_size() as u64,
-            entry["n_tokens"].as_u64().unwrap(),
-            "{name}"
-        );
+        assert_eq!(tokenizer.vocab_size() as u64, entry["n_tokens"].as_u64().unwrap(), "{name}");
         assert_eq!(tokenizer.bos().map(u64::from), entry["bos"].as_u64(), "{name}");
         if name != "bert-bge" {
             assert_eq!(tokenizer.eos().map(u64::from), entry["eos"].as_u64(), "{name}");
         }
-        assert_eq!(
-            !tokenizer.prefix().is_empty(),
-            entry["add_bos"].as_bool().unwrap(),
-            "{name}"
-        );
+        assert_eq!(!tokenizer.prefix().is_empty(), entry["add_bos"].as_bool().unwrap(), "{name}");
     }
 }
 
@@ -238,9 +197,7 @@ fn the_default_model_reads_alike_from_both_files() {
 /// The file of a Qwen vocabulary does not say that its model was trained on text in form NFC.
 #[test]
 fn text_is_normalised_as_the_model_was_trained() {
-    let file = File::new("gpt2")
-        .texts("tokens", &["e", "Ã", "©", "Ã©", "Ì", "ģ"])
-        .texts("merges", &["Ã ©"]);
+    let file = File::new("gpt2").texts("tokens", &["e", "Ã", "©", "Ã©", "Ì", "ģ"]).texts("merges", &["Ã ©"]);
     let encode = |rule: &str| {
         let file = file.clone().with("pre", Entry::Text(rule.into()));
         file.read().unwrap().encode("e\u{301}", Special::Text)

@@ -33,19 +33,12 @@ pub fn json(path: &Path) -> Json {
 /// The texts that go with the vectors.
 pub fn texts() -> Vec<String> {
     let texts = json(&golden("texts.json"));
-    texts
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| entry["text"].as_str().unwrap().to_owned())
-        .collect()
+    texts.as_array().unwrap().iter().map(|entry| entry["text"].as_str().unwrap().to_owned()).collect()
 }
 
 pub fn unpacked(path: &Path) -> Checkpoint {
     let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap())
-        .read_to_end(&mut bytes)
-        .unwrap();
+    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
     Checkpoint::from_bytes(&Bytes::from(bytes)).unwrap()
 }
 
@@ -56,11 +49,7 @@ pub fn vocabulary(name: &str) -> Tokenizer {
 
 /// One of each kind.
 pub fn each_kind() -> Vec<Tokenizer> {
-    ["bert-bge", "deepseek-coder", "llama-spm"]
-        .map(vocabulary)
-        .into_iter()
-        .chain([unigram()])
-        .collect()
+    ["bert-bge", "deepseek-coder", "llama-spm"].map(vocabulary).into_iter().chain([unigram()]).collect()
 }
 
 pub fn from_json(json: &Json) -> Result<Tokenizer, Error> {
@@ -102,8 +91,7 @@ impl File {
     }
 
     pub fn without(mut self, key: &str) -> Self {
-        self.entries
-            .retain(|(other, _)| *other != format!("tokenizer.ggml.{key}"));
+        self.entries.retain(|(other, _)| *other != format!("tokenizer.ggml.{key}"));
         self
     }
 
@@ -186,20 +174,13 @@ pub fn small_spm() -> File {
     File::new("llama")
         .texts("tokens", &["<unk>", "<s>", "</s>", "▁", "a", "b", "ab", "▁ab"])
         .with("token_type", Entry::Numbers(vec![2, 3, 3, 1, 1, 1, 1, 1]))
-        .with(
-            "scores",
-            Entry::Fractions(vec![0.0, 0.0, 0.0, -1.0, -2.0, -3.0, -0.5, -0.7]),
-        )
+        .with("scores", Entry::Fractions(vec![0.0, 0.0, 0.0, -1.0, -2.0, -3.0, -0.5, -0.7]))
 }
 
 /// A unigram vocabulary of a few words.
 pub fn small_unigram() -> File {
-    let tokens = [
-        "<pad>", "</s>", "<unk>", "▁", "a", "b", "ab", "▁a", "▁ab", "ba", "中", "▁中", "aaaa",
-    ];
-    let scores = vec![
-        0.0, 0.0, 0.0, -2.0, -3.0, -3.1, -4.0, -3.5, -5.2, -4.1, -6.0, -9.5, -4.4,
-    ];
+    let tokens = ["<pad>", "</s>", "<unk>", "▁", "a", "b", "ab", "▁a", "▁ab", "ba", "中", "▁中", "aaaa"];
+    let scores = vec![0.0, 0.0, 0.0, -2.0, -3.0, -3.1, -4.0, -3.5, -5.2, -4.1, -6.0, -9.5, -4.4];
     File::new("t5")
         .texts("tokens", &tokens)
         .with("token_type", Entry::Numbers([vec![3, 3, 2], vec![1; 10]].concat()))

@@ -25,9 +25,7 @@ fn names(tokenizer: &Tokenizer) -> Vec<String> {
 /// The Llama 2 vocabulary as BPE over characters, with merges worked out from its scores.
 fn llama_as_bpe() -> Json {
     let checkpoint = unpacked(&golden("llama-spm.gguf.gz"));
-    let Source::Gguf(metadata) = &checkpoint.source else {
-        unreachable!()
-    };
+    let Source::Gguf(metadata) = &checkpoint.source else { unreachable!() };
     let names: Vec<_> = metadata.strings("tokenizer.ggml.tokens").unwrap().iter().collect();
     let scores = metadata.f64s("tokenizer.ggml.scores").unwrap();
     let ids: std::collections::HashMap<_, _> = (259..names.len()).map(|id| (names[id], id)).collect();
@@ -135,10 +133,7 @@ fn wordpiece() {
     }
     assert!(unlike <= 15, "{unlike} of 185 texts");
     assert_eq!(ours.encode_prompt("Hello, World!"), gguf.encode_prompt("Hello, World!"));
-    assert_eq!(
-        ours.decode(&ours.encode_prompt("Hello, World!"), false),
-        b"hello, world!"
-    );
+    assert_eq!(ours.decode(&ours.encode_prompt("Hello, World!"), false), b"hello, world!");
     assert_eq!(ours.kind(), "wordpiece");
     let forged = ours.encode("[SEP] [MASK] [UNK]", Special::Text);
     assert!(!forged.contains(&102) && !forged.contains(&103), "{forged:?}");
@@ -146,15 +141,9 @@ fn wordpiece() {
 
 /// The small unigram vocabulary as a `tokenizer.json`.
 fn unigram() -> Json {
-    let scores = [
-        0.0, 0.0, 0.0, -2.0, -3.0, -3.1, -4.0, -3.5, -5.2, -4.1, -6.0, -9.5, -4.4,
-    ];
+    let scores = [0.0, 0.0, 0.0, -2.0, -3.0, -3.1, -4.0, -3.5, -5.2, -4.1, -6.0, -9.5, -4.4];
     let names = names(&small_unigram().read().unwrap());
-    let vocab: Vec<_> = names
-        .iter()
-        .zip(scores)
-        .map(|(name, score)| json!([name.replace(' ', "▁"), score]))
-        .collect();
+    let vocab: Vec<_> = names.iter().zip(scores).map(|(name, score)| json!([name.replace(' ', "▁"), score])).collect();
     json!({
         "version": "1.0",
         "added_tokens": [added(0, "<pad>", true), added(1, "</s>", true), added(2, "<unk>", true)],
@@ -170,24 +159,11 @@ fn unigram() -> Json {
 fn unigram_from_both_files_and_the_crate() {
     let file = unigram();
     let (ours, gguf) = (from_json(&file).unwrap(), small_unigram().read().unwrap());
-    let mut texts: Vec<String> = [
-        "ab",
-        "aaaaab ba",
-        "中a中",
-        "b  a",
-        "xyz ab",
-        "abababab aaaaaaaaa",
-        "ab</s>ba",
-    ]
-    .map(str::to_owned)
-    .into();
+    let mut texts: Vec<String> =
+        ["ab", "aaaaab ba", "中a中", "b  a", "xyz ab", "abababab aaaaaaaaa", "ab</s>ba"].map(str::to_owned).into();
     // All words of four letters over the vocabulary's letters.
     for number in 0..256u32 {
-        texts.push(
-            (0..4)
-                .map(|at| ['a', 'b', 'c', ' '][(number >> (2 * at) & 3) as usize])
-                .collect(),
-        );
+        texts.push((0..4).map(|at| ['a', 'b', 'c', ' '][(number >> (2 * at) & 3) as usize]).collect());
     }
     for text in texts.iter().filter(|text| !text.starts_with(' ')) {
         let expected = expected(&file, text);
@@ -195,11 +171,7 @@ fn unigram_from_both_files_and_the_crate() {
         assert_eq!(gguf.encode(text, Special::Parse), expected, "{text:?}");
     }
     assert_eq!((ours.kind(), gguf.kind()), ("spm", "spm"));
-    assert_eq!(
-        gguf.encode_prompt("ab").last(),
-        Some(&1),
-        "the vocabulary puts its end token last"
-    );
+    assert_eq!(gguf.encode_prompt("ab").last(), Some(&1), "the vocabulary puts its end token last");
     assert_eq!(gguf.decode(&gguf.encode("ab ba", Special::Text), false), b"ab ba");
 }
 
@@ -210,10 +182,7 @@ fn unigram_spaces() {
     let single = file.read().unwrap();
     let plain = single.encode("ab ba", Special::Text);
     assert_eq!(single.encode("  ab   ba ", Special::Text), plain);
-    assert_ne!(
-        small_unigram().read().unwrap().encode("  ab   ba ", Special::Text),
-        plain
-    );
+    assert_ne!(small_unigram().read().unwrap().encode("  ab   ba ", Special::Text), plain);
 }
 
 #[test]

@@ -19,10 +19,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn byte_level() -> Vec<Tokenizer> {
-    vec![
-        vocabulary("deepseek-coder"),
-        from_json(&json(&golden("bpe-512.json"))).unwrap(),
-    ]
+    vec![vocabulary("deepseek-coder"), from_json(&json(&golden("bpe-512.json"))).unwrap()]
 }
 
 fn streamed(tokenizer: &Tokenizer, ids: &[u32], special: bool) -> String {
@@ -99,10 +96,8 @@ fn where_spans_of_text_end_leaves_no_trace() {
 #[test]
 fn text_never_becomes_special() {
     let tokenizers = each_kind();
-    let unknown: Vec<_> = tokenizers
-        .iter()
-        .map(|tokenizer| tokenizer.id_of("[UNK]").or(tokenizer.id_of("<unk>")))
-        .collect();
+    let unknown: Vec<_> =
+        tokenizers.iter().map(|tokenizer| tokenizer.id_of("[UNK]").or(tokenizer.id_of("<unk>"))).collect();
     proptest!(ProptestConfig::with_cases(300), |(text in text())| {
         for (tokenizer, unknown) in tokenizers.iter().zip(&unknown) {
             let ids = tokenizer.encode(&text, Special::Text);

@@ -99,19 +99,10 @@ fn seeds() -> Vec<(&'static str, Json)> {
     let pairs = with(bpe(), "merges", json!([["l", "l"], "ll o"]));
     let good = [
         ("good-bytes", file([json!({"type": "NFC"}), byte_level()], pairs)),
-        (
-            "good-split",
-            file([Json::Null, split("\\p{N}{1,3}|\\s+(?!\\S)|\\s+")], bpe()),
-        ),
+        ("good-split", file([Json::Null, split("\\p{N}{1,3}|\\s+(?!\\S)|\\s+")], bpe())),
         ("good-marked", file([replace(), Json::Null], marked())),
-        (
-            "good-bpe-plain",
-            file([json!({"type": "Lowercase"}), json!({"type": "Whitespace"})], bpe()),
-        ),
-        (
-            "good-wordpiece",
-            file([bert, json!({"type": "BertPreTokenizer"})], wordpiece()),
-        ),
+        ("good-bpe-plain", file([json!({"type": "Lowercase"}), json!({"type": "Whitespace"})], bpe())),
+        ("good-wordpiece", file([bert, json!({"type": "BertPreTokenizer"})], wordpiece())),
         ("good-unigram", file([json!({"type": "NFKC"}), metaspace()], unigram())),
         ("good-wordlevel", file([Json::Null, metaspace()], words)),
     ];
@@ -123,22 +114,13 @@ fn bad_models() -> Vec<(&'static str, Json)> {
     let bare = |model: Json| file([Json::Null, Json::Null], model);
     vec![
         ("bad-merge", bytes(with(bpe(), "merges", json!(["l l", "l z"])))),
-        (
-            "bad-merge-plain",
-            file(
-                [replace(), Json::Null],
-                with(bpe(), "merges", json!(["l lllllllllllllll"])),
-            ),
-        ),
+        ("bad-merge-plain", file([replace(), Json::Null], with(bpe(), "merges", json!(["l lllllllllllllll"])))),
         ("bad-id", bytes(with(bpe(), "vocab", json!({"a": 4_294_967_295u64})))),
         ("bad-id-twice", bytes(with(bpe(), "vocab", json!({"a": 1, "b": 1})))),
         ("bad-dropout", bytes(with(bpe(), "dropout", 0.5.into()))),
         ("bad-unknown", bare(with(unigram(), "unk_id", 99.into()))),
         ("bad-empty-token", bare(with(unigram(), "vocab", json!([["", -1.0]])))),
-        (
-            "bad-word-length",
-            bare(with(wordpiece(), "max_input_chars_per_word", u64::MAX.into())),
-        ),
+        ("bad-word-length", bare(with(wordpiece(), "max_input_chars_per_word", u64::MAX.into()))),
     ]
 }
 
@@ -147,10 +129,7 @@ fn bad_steps() -> Vec<(&'static str, Json)> {
     vec![
         ("bad-map", file([map, Json::Null], bpe())),
         ("bad-step", file([json!({"type": "Reverse"}), Json::Null], bpe())),
-        (
-            "bad-fixed-length",
-            file([Json::Null, json!({"type": "FixedLength", "length": 0})], bpe()),
-        ),
+        ("bad-fixed-length", file([Json::Null, json!({"type": "FixedLength", "length": 0})], bpe())),
         ("bad-pattern", file([Json::Null, split("(a+)+(?=b)")], bpe())),
     ]
 }

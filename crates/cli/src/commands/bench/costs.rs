@@ -42,9 +42,7 @@ pub fn shares(costs: &[OpCost], ceilings: &Ceilings) -> Vec<OpShare> {
 
 /// The operation that would gain the most by reaching its limit.
 pub fn furthest(shares: &[OpShare]) -> Option<&OpShare> {
-    shares
-        .iter()
-        .max_by(|one, other| one.lost_seconds().total_cmp(&other.lost_seconds()))
+    shares.iter().max_by(|one, other| one.lost_seconds().total_cmp(&other.lost_seconds()))
 }
 
 impl OpShare {
@@ -57,11 +55,7 @@ impl OpShare {
             of_time: cost.seconds / total_seconds.max(SECONDS_MIN),
             of_bandwidth,
             of_arithmetic,
-            limit: if of_arithmetic > of_bandwidth {
-                Limit::Arithmetic
-            } else {
-                Limit::Bandwidth
-            },
+            limit: if of_arithmetic > of_bandwidth { Limit::Arithmetic } else { Limit::Bandwidth },
         }
     }
 
@@ -99,20 +93,10 @@ impl Limit {
 mod tests {
     use super::*;
 
-    const MACHINE: Ceilings = Ceilings {
-        bandwidth_bytes_per_s: 100.0,
-        operations_per_s: 1000.0,
-        arithmetic: "test",
-    };
+    const MACHINE: Ceilings = Ceilings { bandwidth_bytes_per_s: 100.0, operations_per_s: 1000.0, arithmetic: "test" };
 
     fn cost(name: &'static str, bytes: u64, operations: u64, seconds: f64) -> OpCost {
-        OpCost {
-            name,
-            calls: 1,
-            bytes,
-            operations,
-            seconds,
-        }
+        OpCost { name, calls: 1, bytes, operations, seconds }
     }
 
     #[test]

@@ -83,22 +83,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// The rungs that exist for this model.
 fn rungs(arguments: &Arguments) -> anyhow::Result<Vec<Rung>> {
-    let rung = |name, cached, threaded, stored| Rung {
-        name,
-        cached,
-        threaded,
-        stored,
-    };
+    let rung = |name, cached, threaded, stored| Rung { name, cached, threaded, stored };
     let mut rungs = vec![
         rung("no KV cache", false, false, false),
         rung("KV cache", true, false, false),
         rung("threads", true, true, false),
     ];
     let tensors = inspect(arguments.model.model.as_deref())?.tensors;
-    if tensors
-        .iter()
-        .any(|tensor| !matches!(tensor.quant, "F32" | "F16" | "BF16"))
-    {
+    if tensors.iter().any(|tensor| !matches!(tensor.quant, "F32" | "F16" | "BF16")) {
         rungs.push(rung("quantised weights", true, true, true));
     } else if tensors.iter().any(|tensor| tensor.quant != "F32") {
         rungs.push(rung("16-bit weights", true, true, true));
@@ -138,10 +130,7 @@ fn climb(driver: &mut Driver, arguments: &Arguments, rung: &Rung, status: &Statu
         let each = lengths.into_iter().map(|tokens| seconds(driver.prefill(0, tokens)));
         each.sum::<anyhow::Result<f64>>()? / count
     };
-    Ok(Reached {
-        name: rung.name,
-        tokens_per_s: [f64::from(prompt) / median(&read), step_seconds.recip()],
-    })
+    Ok(Reached { name: rung.name, tokens_per_s: [f64::from(prompt) / median(&read), step_seconds.recip()] })
 }
 
 /// The lengths of the sequence, its new token included, at which a token is timed without a cache.
@@ -196,12 +185,7 @@ fn gains(reached: &[Reached], index: usize) -> [String; 2] {
     let Some(before) = index.checked_sub(1).map(|before| &reached[before]) else {
         return [String::new(), String::new()];
     };
-    [0, 1].map(|phase| {
-        format!(
-            "{} x",
-            figure(reached[index].tokens_per_s[phase] / before.tokens_per_s[phase])
-        )
-    })
+    [0, 1].map(|phase| format!("{} x", figure(reached[index].tokens_per_s[phase] / before.tokens_per_s[phase])))
 }
 
 fn picture(arguments: &Arguments, reached: &[Reached]) -> Picture {
@@ -219,28 +203,13 @@ fn picture(arguments: &Arguments, reached: &[Reached]) -> Picture {
             let gains = gains(reached, index);
             let bar = |phase: usize| {
                 let (value, gain) = (rung.tokens_per_s[phase], &gains[phase]);
-                let gain = if gain.is_empty() {
-                    String::new()
-                } else {
-                    format!(" ({gain})")
-                };
-                Bar {
-                    value,
-                    text: figure(value) + &gain,
-                }
+                let gain = if gain.is_empty() { String::new() } else { format!(" ({gain})") };
+                Bar { value, text: figure(value) + &gain }
             };
-            Group {
-                label: rung.name.to_owned(),
-                bars: [bar(0), bar(1)],
-            }
+            Group { label: rung.name.to_owned(), bars: [bar(0), bar(1)] }
         })
         .collect();
-    picture.bars(
-        "Tokens per second, logarithmic",
-        ["prefill", "decode"],
-        &groups,
-        Axis::Logarithmic,
-    );
+    picture.bars("Tokens per second, logarithmic", ["prefill", "decode"], &groups, Axis::Logarithmic);
     picture
 }
 

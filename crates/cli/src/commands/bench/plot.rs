@@ -86,10 +86,7 @@ enum Anchor {
 impl Picture {
     /// An empty picture.
     pub fn new(title: &str, subtitle: &str) -> Self {
-        let mut picture = Self {
-            body: String::new(),
-            height: MARGIN,
-        };
+        let mut picture = Self { body: String::new(), height: MARGIN };
         picture.height += 18.0;
         picture.text(MARGIN, picture.height, 20, Anchor::Start, INK, title);
         picture.height += 20.0;
@@ -103,10 +100,7 @@ impl Picture {
         let values = groups.iter().flat_map(|group| group.bars.iter().map(|bar| bar.value));
         let scale = Scale::new(axis, values, LEFT, RIGHT);
         let top = self.height;
-        let height: f64 = groups
-            .iter()
-            .map(|group| group.bars.len() as f64 * BAR_HEIGHT + GROUP_GAP)
-            .sum();
+        let height: f64 = groups.iter().map(|group| group.bars.len() as f64 * BAR_HEIGHT + GROUP_GAP).sum();
         for &tick in &scale.ticks {
             let x = scale.at(tick);
             self.rule((x, top), (x, top + height));
@@ -154,11 +148,7 @@ impl Picture {
             for &(x, y) in &line.points {
                 let (x, y) = (across(x), upwards.at(y));
                 let _ = write!(path, "{x:.1},{y:.1} ");
-                let _ = writeln!(
-                    self.body,
-                    "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" {}/>",
-                    fill(index)
-                );
+                let _ = writeln!(self.body, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" {}/>", fill(index));
             }
             let _ = writeln!(
                 self.body,
@@ -191,11 +181,7 @@ impl Picture {
         for (index, name) in series.iter().enumerate() {
             self.text(x + 16.0, self.height, 13, Anchor::Start, INK, name);
             let y = self.height - 10.0;
-            let _ = writeln!(
-                self.body,
-                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"11\" height=\"11\" {}/>",
-                fill(index)
-            );
+            let _ = writeln!(self.body, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"11\" height=\"11\" {}/>", fill(index));
             x += room(name);
         }
         self.height += 12.0;
@@ -216,10 +202,7 @@ impl Picture {
 
     fn rule(&mut self, from: (f64, f64), to: (f64, f64)) {
         let ((x1, y1), (x2, y2)) = (from, to);
-        let _ = writeln!(
-            self.body,
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" {RULE}/>"
-        );
+        let _ = writeln!(self.body, "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" {RULE}/>");
     }
 }
 
@@ -237,12 +220,7 @@ impl Scale {
                 logarithmic_ticks(positive.fold(largest, f64::min), largest)
             }
         };
-        Self {
-            ticks,
-            axis,
-            start,
-            end,
-        }
+        Self { ticks, axis, start, end }
     }
 
     /// The place of a value; values outside are at the ends.
@@ -313,10 +291,7 @@ mod tests {
 
     #[test]
     fn text_cannot_leave_its_place() {
-        assert_eq!(
-            escape("a<b> & \"c\" 'd'\u{7}\u{ffff}é"),
-            "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;é"
-        );
+        assert_eq!(escape("a<b> & \"c\" 'd'\u{7}\u{ffff}é"), "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;é");
         let svg = Picture::new("</text><script>", "").finish();
         assert!(!svg.contains("<script>"), "{svg}");
     }
@@ -332,14 +307,7 @@ mod tests {
 
     #[test]
     fn ticks_enclose_every_value() {
-        for (least, most) in [
-            (0.3, 300.0),
-            (10.0, 10.0),
-            (12.0, 13.0),
-            (1.0, 1000.0),
-            (0.0, 0.0),
-            (99.0, 101.0),
-        ] {
+        for (least, most) in [(0.3, 300.0), (10.0, 10.0), (12.0, 13.0), (1.0, 1000.0), (0.0, 0.0), (99.0, 101.0)] {
             let ticks = logarithmic_ticks(least, most);
             assert!(ticks.len() >= 2 && ticks.is_sorted(), "{least} to {most}: {ticks:?}");
             assert!(ticks[0] <= least.max(1e-6), "{least} to {most}: {ticks:?}");

@@ -13,17 +13,8 @@ use super::terminal::{self, Table, Tone, figure, percent};
 use super::title;
 use crate::model_options::Cache;
 
-const OP_COLUMNS: [&str; 9] = [
-    "calls",
-    "ms",
-    "of time",
-    "GB/s",
-    "Gop/s",
-    "of bandwidth",
-    "of arithmetic",
-    "of limit",
-    "limit",
-];
+const OP_COLUMNS: [&str; 9] =
+    ["calls", "ms", "of time", "GB/s", "Gop/s", "of bandwidth", "of arithmetic", "of limit", "limit"];
 
 /// Prints the figures as the arguments ask.
 ///
@@ -41,10 +32,7 @@ pub fn print(speed: &Speed, arguments: &SpeedArguments) -> Result<()> {
 fn json(speed: &Speed, arguments: &SpeedArguments) -> Json {
     let ops_of = |phase: &'static str, measured: &Phase| {
         let shares = costs::shares(&measured.costs, &speed.ceilings);
-        shares
-            .into_iter()
-            .map(move |op| op_json(phase, &op))
-            .collect::<Vec<_>>()
+        shares.into_iter().map(move |op| op_json(phase, &op)).collect::<Vec<_>>()
     };
     let ops = [ops_of("prefill", &speed.prefill), ops_of("decode", &speed.decode)].concat();
     let frontiers = speed.frontiers.iter().map(|frontier| {
@@ -129,10 +117,7 @@ fn tables(speed: &Speed, arguments: &SpeedArguments, coloured: bool) -> String {
         table.row(Tone::Heading, ["behind tokens", "prefill tok/s", "decode tok/s"]);
         for frontier in &speed.frontiers {
             let speeds = [frontier.prefill_tokens_per_s, frontier.decode_tokens_per_s].map(figure);
-            table.row(
-                Tone::Plain,
-                [vec![frontier.depth_tokens.to_string()], speeds.to_vec()].concat(),
-            );
+            table.row(Tone::Plain, [vec![frontier.depth_tokens.to_string()], speeds.to_vec()].concat());
         }
         text.push('\n');
         text.push_str(&table.lines(coloured));
@@ -154,16 +139,8 @@ fn phases(speed: &Speed, arguments: &SpeedArguments) -> Table {
     let columns = ["phase", "tok/s", "pass p50 ms", "pass p90 ms", "first token ms"];
     table.row(Tone::Heading, columns);
     let rows = [
-        (
-            format!("prefill {}{of}", arguments.prompt_tokens),
-            &speed.prefill,
-            Some(speed.first_token_seconds),
-        ),
-        (
-            format!("decode {}{behind}{of}", arguments.gen_tokens),
-            &speed.decode,
-            None,
-        ),
+        (format!("prefill {}{of}", arguments.prompt_tokens), &speed.prefill, Some(speed.first_token_seconds)),
+        (format!("decode {}{behind}{of}", arguments.gen_tokens), &speed.decode, None),
     ];
     for (name, phase, first) in rows {
         let cells = [
@@ -229,27 +206,15 @@ pub fn picture(speed: &Speed, arguments: &SpeedArguments) -> Picture {
             .iter()
             .map(|op| Group {
                 label: op.cost.name.to_owned(),
-                bars: [op.of_time, op.of_limit()].map(|share| Bar {
-                    value: share,
-                    text: percent(share),
-                }),
+                bars: [op.of_time, op.of_limit()].map(|share| Bar { value: share, text: percent(share) }),
             })
             .collect();
-        picture.bars(
-            name,
-            ["share of time", "share of this machine's limit"],
-            &groups,
-            Axis::Share,
-        );
+        picture.bars(name, ["share of time", "share of this machine's limit"], &groups, Axis::Share);
     }
     if !speed.frontiers.is_empty() {
         let line = |name, of: fn(&super::speed::Frontier) -> f64| Line {
             name,
-            points: speed
-                .frontiers
-                .iter()
-                .map(|frontier| (f64::from(frontier.depth_tokens), of(frontier)))
-                .collect(),
+            points: speed.frontiers.iter().map(|frontier| (f64::from(frontier.depth_tokens), of(frontier))).collect(),
         };
         let lines = [
             line("prefill", |frontier| frontier.prefill_tokens_per_s),

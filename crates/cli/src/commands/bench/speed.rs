@@ -155,11 +155,7 @@ fn measure(driver: &mut Driver, arguments: &SpeedArguments) -> anyhow::Result<Sp
     let written_costs = driver.measured(|driver| driver.decode(depth, steps))?;
     status.say("measuring the machine");
     let ceilings = driver.engine().executor().ceilings();
-    let frontiers = if arguments.frontiers {
-        frontiers(driver, arguments, &status)?
-    } else {
-        Vec::new()
-    };
+    let frontiers = if arguments.frontiers { frontiers(driver, arguments, &status)? } else { Vec::new() };
     let engine = driver.engine();
     let read_seconds = totals(&read);
     Ok(Speed {

@@ -41,14 +41,10 @@ impl Table {
         }
         let mut text = String::new();
         for (tone, cells) in &self.rows {
-            let aligned = cells
-                .iter()
-                .zip(&widths)
-                .enumerate()
-                .map(|(column, (cell, &width))| match column {
-                    0 => format!("{cell:<width$}"),
-                    _ => format!("{cell:>width$}"),
-                });
+            let aligned = cells.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
             let line = aligned.collect::<Vec<_>>().join("  ");
             text.push_str(&tone.paint(line.trim_end(), coloured));
             text.push('\n');
@@ -73,9 +69,7 @@ impl Tone {
 impl Status {
     /// Shown on a terminal only.
     pub fn new() -> Self {
-        Self {
-            shown: io::stderr().is_terminal(),
-        }
+        Self { shown: io::stderr().is_terminal() }
     }
 
     /// Replaces the line.
@@ -152,9 +146,6 @@ mod tests {
     fn figures_keep_three_digits() {
         let figures = [1234.5, 99.96, 12.34, 9.996, 1.234, 0.1234, 0.01234, 0.0].map(figure);
         assert_eq!(figures, ["1234", "100", "12.3", "10.0", "1.23", "0.123", "0.0123", "0"]);
-        assert_eq!(
-            [1.0, 0.123, 0.0123, 0.00123, 0.0].map(percent),
-            ["100%", "12%", "1.2%", "0.12%", "0%"]
-        );
+        assert_eq!([1.0, 0.123, 0.0123, 0.00123, 0.0].map(percent), ["100%", "12%", "1.2%", "0.12%", "0%"]);
     }
 }

@@ -42,12 +42,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             .ok_or_else(|| BadInput("this model has no chat template; give one with --template FILE".to_owned()))?;
         (model.unwrap_or(kauri_engine::DEFAULT_NAME).to_owned(), source)
     };
-    let template = Template::compile(&source)
-        .map_err(kauri_engine::Error::from)
-        .context(name)?;
-    let conversation = Json::parse(&input::standard_input()?)
-        .map_err(kauri_engine::Error::from)
-        .context("standard input")?;
+    let template = Template::compile(&source).map_err(kauri_engine::Error::from).context(name)?;
+    let conversation =
+        Json::parse(&input::standard_input()?).map_err(kauri_engine::Error::from).context("standard input")?;
     let variables = conversation
         .as_object()
         .ok_or_else(|| BadInput("standard input: expected one JSON object with messages and the like".to_owned()))?;

@@ -55,9 +55,7 @@ impl Header {
         let [vocab, context, chunks] = [self.vocab, self.context, self.chunks].map(u64::from);
         let rows = chunks.checked_mul(self.rows_per_chunk())?;
         let tokens = chunks.checked_mul(context)?.checked_mul(4)?;
-        rows.checked_mul(4 + 2 * vocab)?
-            .checked_add(tokens)?
-            .checked_add(HEADER_BYTES)
+        rows.checked_mul(4 + 2 * vocab)?.checked_add(tokens)?.checked_add(HEADER_BYTES)
     }
 
     fn rows_per_chunk(self) -> u64 {
@@ -73,15 +71,8 @@ impl Writer {
         let mut file = BufWriter::new(file);
         let numbers = [header.vocab, header.context, header.chunks];
         file.write_all(MAGIC)?;
-        numbers
-            .iter()
-            .chain(tokens)
-            .try_for_each(|number| file.write_all(&number.to_le_bytes()))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            row: Vec::new(),
-        })
+        numbers.iter().chain(tokens).try_for_each(|number| file.write_all(&number.to_le_bytes()))?;
+        Ok(Self { path: path.to_owned(), file, row: Vec::new() })
     }
 
     /// Writes a row.
@@ -93,11 +84,8 @@ impl Writer {
         self.row.extend(step.to_le_bytes());
         for logarithm in row.iter() {
             // A row of equals has no step, and no distance to its top either.
-            let code = if step > 0.0 {
-                ((top - logarithm) / f64::from(step)).round().min(CODE_MAX)
-            } else {
-                0.0
-            } as u16;
+            let code =
+                if step > 0.0 { ((top - logarithm) / f64::from(step)).round().min(CODE_MAX) } else { 0.0 } as u16;
             self.row.extend(code.to_le_bytes());
         }
         self.file.write_all(&self.row)
@@ -125,32 +113,16 @@ impl Reader {
             bail!(wrong("is no file that --save-logits wrote"));
         }
         let number = |at: usize| u32::from_le_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]]);
-        let header = Header {
-            vocab: number(8),
-            context: number(12),
-            chunks: number(16),
-        };
+        let header = Header { vocab: number(8), context: number(12), chunks: number(16) };
         // Checked before anything is sized by it.
         if header.bytes() != Some(found_bytes) || header.vocab == 0 || header.chunks == 0 {
             bail!(wrong("is cut off or damaged; write it again with --save-logits"));
         }
         let mut bytes = vec![0; header.chunks as usize * header.context as usize * 4];
         file.read_exact(&mut bytes)?;
-        let tokens = bytes
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|bytes| u32::from_le_bytes(*bytes))
-            .collect();
+        let tokens = bytes.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect();
         let vocab = header.vocab as usize;
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            header,
-            tokens,
-            row: vec![0; 4 + 2 * vocab],
-            logits: vec![0.0; vocab],
-        })
+        Ok(Self { path: path.to_owned(), file, header, tokens, row: vec![0; 4 + 2 * vocab], logits: vec![0.0; vocab] })
     }
 
     /// What the file holds.
@@ -168,9 +140,7 @@ impl Reader {
             return Ok(());
         }
         let path = self.path.display();
-        Err(BadInput(format!(
-            "{path}: its chunks have {context} tokens, not {asked}; leave --context {asked} out"
-        )))
+        Err(BadInput(format!("{path}: its chunks have {context} tokens, not {asked}; leave --context {asked} out")))
     }
 
     /// Whether the file is about these tokens, (chunks, context), of a vocabulary of this size; it may go on behind them.
@@ -179,10 +149,7 @@ impl Reader {
     /// Says what does not fit.
     pub fn check(&self, vocab: u32, tokens: &[u32]) -> Result<(), BadInput> {
         let message = if self.header.vocab != vocab {
-            format!(
-                "its vocabulary has {} tokens, this model's has {}",
-                self.header.vocab, vocab
-            )
+            format!("its vocabulary has {} tokens, this model's has {}", self.header.vocab, vocab)
         } else if !self.tokens.starts_with(tokens) {
             "it was made from another text, tokenizer, or fewer chunks".to_owned()
         } else {
@@ -213,20 +180,14 @@ impl Reader {
 mod tests {
     use super::*;
 
-    const HEADER: Header = Header {
-        vocab: 5,
-        context: 4,
-        chunks: 2,
-    };
+    const HEADER: Header = Header { vocab: 5, context: 4, chunks: 2 };
     const TOKENS: [u32; 8] = [0, 1, 2, 3, 4, 0, 1, 2];
 
     fn written() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("base.bin");
         let mut writer = Writer::create(&path, HEADER, &TOKENS).expect("a file");
-        writer
-            .write(&LogProbabilities::new(&[1.0, 2.0, 3.0, -4.0, -100.0]))
-            .expect("a row");
+        writer.write(&LogProbabilities::new(&[1.0, 2.0, 3.0, -4.0, -100.0])).expect("a row");
         writer.write(&LogProbabilities::new(&[0.0; 5])).expect("a row");
         writer.finish().expect("written");
         (folder, path)
@@ -259,10 +220,7 @@ mod tests {
         };
         for length in 0..whole.len() {
             let message = refused(&whole[..length]);
-            assert!(
-                message.contains("is no file that") || message.contains("cut off"),
-                "{message}"
-            );
+            assert!(message.contains("is no file that") || message.contains("cut off"), "{message}");
         }
         let mut endless = whole.clone();
         endless[8..20].fill(0xff);

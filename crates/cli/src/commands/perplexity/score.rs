@@ -30,10 +30,7 @@ impl<'r> LogProbabilities<'r> {
     pub fn new(logits: &'r [f32]) -> Self {
         let top = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
         let sum: f64 = logits.iter().map(|&logit| (f64::from(logit) - top).exp()).sum();
-        Self {
-            logits,
-            log_sum: top + sum.ln(),
-        }
+        Self { logits, log_sum: top + sum.ln() }
     }
 
     /// That of one token.
@@ -90,11 +87,7 @@ impl Surprise {
 impl Divergence {
     /// Counts a token that both predict.
     pub fn add(&mut self, base: &LogProbabilities<'_>, own: &LogProbabilities<'_>) {
-        let divergence: f64 = base
-            .iter()
-            .zip(own.iter())
-            .map(|(base, own)| base.exp() * (base - own))
-            .sum();
+        let divergence: f64 = base.iter().zip(own.iter()).map(|(base, own)| base.exp() * (base - own)).sum();
         self.count += 1;
         self.sum += divergence;
         self.max = self.max.max(divergence);

@@ -147,12 +147,7 @@ struct Page {
 
 impl Page {
     fn new(format: Format) -> Self {
-        Self {
-            format,
-            is_terminal: io::stdout().is_terminal(),
-            text: String::new(),
-            failure: None,
-        }
+        Self { format, is_terminal: io::stdout().is_terminal(), text: String::new(), failure: None }
     }
 
     fn add(&mut self, text: &str) {
@@ -206,14 +201,8 @@ mod tests {
     #[test]
     fn stats_say_counts_speeds_and_why_it_ended() {
         let lines = stats(&done(Finish::Stop("\n".to_owned())), 7);
-        assert!(
-            lines.contains("120 tokens, 20 cached; first token after 500 ms; prefill 200.0 tok/s"),
-            "{lines}"
-        );
-        assert!(
-            lines.contains("11 tokens, ended by the stop string \"\\n\"; decode 100.0 tok/s; seed 7"),
-            "{lines}"
-        );
+        assert!(lines.contains("120 tokens, 20 cached; first token after 500 ms; prefill 200.0 tok/s"), "{lines}");
+        assert!(lines.contains("11 tokens, ended by the stop string \"\\n\"; decode 100.0 tok/s; seed 7"), "{lines}");
     }
 
     #[test]

@@ -39,18 +39,9 @@ pub fn talk(engine: &mut Engine, manner: &Manner, name: &str, chat: Chat) -> any
     let mut reader = Reader::open()?;
     if io::stderr().is_terminal() {
         let window = engine.window_tokens();
-        eprint_aside(&format!(
-            "{name}, window {window} tokens. /help lists what you may type; Ctrl-D leaves."
-        ));
+        eprint_aside(&format!("{name}, window {window} tokens. /help lists what you may type; Ctrl-D leaves."));
     }
-    let mut talk = Talk {
-        session: engine.session(),
-        manner,
-        name,
-        chat,
-        last: None,
-        saved: Vec::new(),
-    };
+    let mut talk = Talk { session: engine.session(), manner, name, chat, last: None, saved: Vec::new() };
     while let Some(text) = reader.read()? {
         if talk.hear(&text)?.is_break() {
             break;

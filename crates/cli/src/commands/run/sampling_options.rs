@@ -107,11 +107,7 @@ fn positive(text: &str, most: f32) -> Result<f32, String> {
 }
 
 fn stop(text: &str) -> Result<String, String> {
-    if text.is_empty() {
-        Err("a stop string cannot be empty".to_owned())
-    } else {
-        Ok(text.to_owned())
-    }
+    if text.is_empty() { Err("a stop string cannot be empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 #[cfg(test)]

@@ -67,10 +67,7 @@ mod tests {
         assert_eq!(Line::parse("/clear"), Line::Clear);
         assert_eq!(Line::parse("/quit"), Line::Exit);
         assert_eq!(Line::parse("/save  a b.md"), Line::Save("a b.md"));
-        assert_eq!(
-            Line::parse("/system Be brief.\nVery."),
-            Line::System("Be brief.\nVery.")
-        );
+        assert_eq!(Line::parse("/system Be brief.\nVery."), Line::System("Be brief.\nVery."));
     }
 
     #[test]
@@ -82,9 +79,7 @@ mod tests {
             ("/system", "needs a text"),
             ("/clear all", "takes nothing"),
         ] {
-            let Line::Wrong(message) = Line::parse(text) else {
-                panic!("{text} was understood")
-            };
+            let Line::Wrong(message) = Line::parse(text) else { panic!("{text} was understood") };
             assert!(message.contains(part), "{text}: {message}");
         }
     }

@@ -26,15 +26,8 @@ impl Reader {
     /// A reader with the history of earlier conversations.
     pub fn open() -> anyhow::Result<Self> {
         // With standard output in a file, prompts belong on the terminal all the same.
-        let behavior = if io::stdout().is_terminal() {
-            Behavior::Stdio
-        } else {
-            Behavior::PreferTerm
-        };
-        let config = Config::builder()
-            .max_history_size(HISTORY_LINES_MAX)?
-            .behavior(behavior)
-            .build();
+        let behavior = if io::stdout().is_terminal() { Behavior::Stdio } else { Behavior::PreferTerm };
+        let config = Config::builder().max_history_size(HISTORY_LINES_MAX)?.behavior(behavior).build();
         let mut editor = DefaultEditor::with_config(config).context("the terminal cannot be used")?;
         let history = history_path(|name| std::env::var_os(name));
         if let Some(path) = &history {
@@ -106,29 +99,15 @@ mod tests {
     use super::*;
 
     fn path(variables: &[(&str, &str)]) -> Option<PathBuf> {
-        history_path(|name| {
-            variables
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| OsString::from(value))
-        })
+        history_path(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value)))
     }
 
     #[test]
     fn the_history_lies_in_the_state_directory() {
         let home = ("HOME", "/h");
-        assert_eq!(
-            path(&[home]).as_deref(),
-            Some(Path::new("/h/.local/state/kauri/history"))
-        );
-        assert_eq!(
-            path(&[home, ("XDG_STATE_HOME", "/s")]).as_deref(),
-            Some(Path::new("/s/kauri/history"))
-        );
-        assert_eq!(
-            path(&[home, ("XDG_STATE_HOME", "s")]).as_deref(),
-            Some(Path::new("/h/.local/state/kauri/history"))
-        );
+        assert_eq!(path(&[home]).as_deref(), Some(Path::new("/h/.local/state/kauri/history")));
+        assert_eq!(path(&[home, ("XDG_STATE_HOME", "/s")]).as_deref(), Some(Path::new("/s/kauri/history")));
+        assert_eq!(path(&[home, ("XDG_STATE_HOME", "s")]).as_deref(), Some(Path::new("/h/.local/state/kauri/history")));
         assert_eq!(path(&[]), None);
     }
 }

@@ -53,17 +53,12 @@ mod tests {
     #[test]
     fn a_conversation_is_saved_by_the_ending_and_never_over_another_file() {
         let folder = tempfile::tempdir().expect("a folder");
-        let messages = [("user", "Hi"), ("assistant", "Hello.\n")].map(|(role, content)| Message {
-            role: role.to_owned(),
-            content: content.to_owned(),
-        });
+        let messages = [("user", "Hi"), ("assistant", "Hello.\n")]
+            .map(|(role, content)| Message { role: role.to_owned(), content: content.to_owned() });
         let markdown = folder.path().join("talk.md");
         save(&markdown, false, "kauri-nano", &messages).expect("saved");
         let text = std::fs::read_to_string(&markdown).expect("the file");
-        assert_eq!(
-            text,
-            "# A conversation with kauri-nano\n\n## user\n\nHi\n\n## assistant\n\nHello.\n"
-        );
+        assert_eq!(text, "# A conversation with kauri-nano\n\n## user\n\nHi\n\n## assistant\n\nHello.\n");
 
         let error = save(&markdown, false, "m", &messages).expect_err("it is there already");
         assert!(error.to_string().contains("already"), "{error}");
