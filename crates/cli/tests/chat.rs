@@ -65,8 +65,14 @@ fn ctrl_c_stops_the_answer_and_not_the_program() {
     terminal.wait_for(" ");
     terminal.type_text("\x03");
     terminal.wait_for("Stopped.");
+    // The next answer is not stopped by what stopped this one.
+    terminal.type_line("And then?");
+    terminal.wait_for("then?\r\n");
+    terminal.wait_for(" ");
+    terminal.type_text("\x03");
     terminal.type_line("/stats");
     terminal.wait_for("tokens, stopped;");
+    assert!(!terminal.seen.contains(" 0 tokens, stopped"), "{}", terminal.seen);
     terminal.type_text("\x04");
     assert_eq!(terminal.end(), Some(0));
 }
