@@ -61,8 +61,10 @@ pub enum Instructions {
     /// The best that this CPU has.
     #[default]
     Auto,
-    /// None beyond what every CPU has.
+    /// None beyond what every CPU has: the reference kernels, in f32.
     Scalar,
+    /// AVX-512 with VNNI.
+    Avx512,
 }
 
 impl ModelOptions {
@@ -78,6 +80,7 @@ impl ModelOptions {
             isa: match self.isa {
                 Instructions::Auto => Isa::Auto,
                 Instructions::Scalar => Isa::Scalar,
+                Instructions::Avx512 => Isa::Avx512,
             },
             threads: self.threads.map(usize::from),
             context_tokens: self.context,

@@ -6,6 +6,7 @@ use kauri_device::{
 };
 
 use crate::ceilings;
+use crate::detect::Kernels;
 use crate::ops::Cpu;
 
 /// A model on the CPU.
@@ -21,8 +22,8 @@ pub struct CpuExecutor {
 
 impl CpuExecutor {
     /// Sizes every buffer; nothing is allocated after.
-    pub fn new(shape: Shape<Weight>, plan: Plan, threads: usize) -> Self {
-        let cpu = Cpu::new(&shape, &plan, threads);
+    pub fn new(shape: Shape<Weight>, plan: Plan, kernels: Kernels, threads: usize) -> Self {
+        let cpu = Cpu::new(&shape, &plan, kernels, threads);
         let tokens = Vec::with_capacity(plan.batch_outputs as usize);
         Self { shape, plan, cpu, rows: 0, tokens, measuring: false, costs: Vec::new() }
     }
@@ -35,7 +36,7 @@ impl Executor for CpuExecutor {
 
     fn name(&self) -> String {
         let threads = self.cpu.threads();
-        format!("CPU, scalar, {threads} {}", if threads == 1 { "thread" } else { "threads" })
+        format!("CPU, {}, {threads} {}", self.cpu.isa().name(), if threads == 1 { "thread" } else { "threads" })
     }
 
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {

@@ -2,13 +2,23 @@
 //!
 //! Weights are read where the file is mapped. This crate sees no request and no file.
 
+mod activation;
 mod attend;
 mod cache;
 mod ceilings;
+mod detect;
+mod elementwise;
 mod executor;
+mod floats;
 mod matmul;
 mod ops;
+mod panel;
 mod pool;
+mod quant;
+mod vector;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
+pub use detect::{Isa, Kernels};
 pub use executor::CpuExecutor;
 pub use ops::Cpu;

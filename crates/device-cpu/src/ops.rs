@@ -1,13 +1,15 @@
 //! The CPU's operations: activations in memory, work shared over the pool.
 
-use kauri_arch::{Activation, Attention, Embed, Linear, Mixer, Norm, Shape};
+use kauri_arch::{Activation, Attention, Dense, Embed, Linear, Mixer, Norm, Shape};
 use kauri_device::rope::{Angles, Frequencies};
-use kauri_device::{Batch, Buffer, Extent, Ops, Plan, Weight, formula};
+use kauri_device::{Batch, Buffer, Extent, Ops, Plan, Weight, formula, reference};
 
 use crate::attend;
 use crate::cache::Cache;
-use crate::matmul;
-use crate::pool::Pool;
+use crate::detect::{Isa, Kernels};
+use crate::elementwise;
+use crate::matmul::{self, Job, Scratch};
+use crate::pool::{Disjoint, Pool, share};
 
 /// Everything that a forward pass on the CPU touches but the weights. Sized at load.
 pub struct Cpu {
@@ -16,25 +18,25 @@ pub struct Cpu {
     caches: Vec<Cache>,
     ropes: Vec<(Frequencies, Angles)>,
     pool: Pool,
-    scratch: Vec<f32>,
+    products: Scratch,
+    attention: Vec<attend::Scratch>,
     hidden: usize,
 }
 
 impl Cpu {
     /// Sized for `shape` and `plan`, with `threads` threads.
-    pub fn new(shape: &Shape<Weight>, plan: &Plan, threads: usize) -> Self {
+    pub fn new(shape: &Shape<Weight>, plan: &Plan, kernels: Kernels, threads: usize) -> Self {
         let pool = Pool::new(threads);
-        let places = plan.pages as usize * plan.page_tokens as usize;
-        let mut scratch = 0;
+        let (mut head_dim, mut columns) = (0, 0);
         let caches = shape.blocks.iter().map(|block| match &block.mixer.op {
             Mixer::Attention(attention) => {
-                scratch = scratch.max(places + attention.head_dim as usize);
+                head_dim = head_dim.max(attention.head_dim as usize);
                 Cache::new(plan, attention.kv_heads as usize, attention.head_dim as usize)
             }
         });
         let caches = caches.collect();
         shape.for_each(|weight| match weight {
-            Weight::Matrix(matrix) => scratch = scratch.max(matrix.columns),
+            Weight::Matrix(matrix) => columns = columns.max(matrix.columns),
             Weight::Vector(_) => {}
         });
         Self {
@@ -42,7 +44,8 @@ impl Cpu {
             buffers: Buffer::ALL.iter().map(|buffer| vec![0.0; buffer.values(shape, plan)]).collect(),
             caches,
             ropes: shape.ropes.iter().map(|rope| (Frequencies::new(rope), Angles::default())).collect(),
-            scratch: vec![0.0; scratch * pool.threads()],
+            products: Scratch::new(kernels, plan.batch_tokens as usize, columns, pool.threads()),
+            attention: (0..pool.threads()).map(|_| attend::Scratch::new(head_dim)).collect(),
             pool,
             hidden: shape.hidden as usize,
         }
@@ -71,6 +74,11 @@ impl Cpu {
         &mut self.pool
     }
 
+    /// The instructions in use.
+    pub fn isa(&self) -> Isa {
+        self.products.kernels().isa()
+    }
+
     /// Threads that share the work.
     pub fn threads(&self) -> usize {
         self.pool.threads()
@@ -81,6 +89,24 @@ impl Cpu {
             Extent::Tokens => self.batch.tokens.len(),
             Extent::Outputs => self.batch.outputs.len(),
         }
+    }
+
+    /// What a branch reads: its norm of the stream, or the stream itself.
+    fn normed(&mut self, norm: Option<&Norm<Weight>>) -> Buffer {
+        let Some(norm) = norm else { return Buffer::Stream };
+        self.norm(norm, 1, Buffer::Stream, Buffer::Normed);
+        Buffer::Normed
+    }
+
+    /// Products of one input, quantised once.
+    fn products_of<const N: usize>(&mut self, from: Buffer, linears: [(&Linear<Weight>, Buffer); N]) {
+        let tokens = self.rows(from);
+        let (x, mut rest) = split(&mut self.buffers, from);
+        let mut jobs = linears.map(|(linear, to)| {
+            let out = rest[to as usize].take().expect("an output of its own for each product");
+            Job { linear, out }
+        });
+        matmul::linear(&mut self.pool, &mut self.products, x, tokens, &mut jobs);
     }
 
     /// One buffer to read and another to write.
@@ -103,65 +129,62 @@ impl Ops for Cpu {
     }
 
     fn norm(&mut self, norm: &Norm<Weight>, groups: usize, from: Buffer, to: Buffer) {
-        let width = norm.width as usize;
-        let values = self.rows(from) * groups * width;
+        let width = groups * norm.width as usize;
+        let rows = self.rows(from);
         if from != to {
             let (from, to) = self.pair(from, to);
-            to[..values].copy_from_slice(&from[..values]);
+            to[..rows * width].copy_from_slice(&from[..rows * width]);
         }
-        let bias = norm.bias.as_ref().map(Weight::vector);
-        for group in self.buffer_mut(to)[..values].chunks_exact_mut(width) {
-            formula::norm(norm.kind, norm.epsilon, norm.weight.vector(), bias, group);
-        }
+        let kernels = self.products.kernels();
+        by_rows(&mut self.pool, width, &mut self.buffers[to as usize][..rows * width], |_, rows| {
+            kernels.norm(norm, rows);
+        });
     }
 
     fn linear(&mut self, linear: &Linear<Weight>, from: Buffer, to: Buffer) {
-        let tokens = self.rows(from);
-        let bias = linear.bias.as_ref().map(Weight::vector);
-        let [x, out] = self.buffers.get_disjoint_mut([from as usize, to as usize]).expect("two different buffers");
-        matmul::linear(&mut self.pool, linear.weight.matrix(), bias, x, tokens, &mut self.scratch, out);
+        self.products_of(from, [(linear, to)]);
     }
 
     fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {
         let (frequencies, angles) = &self.ropes[rope];
-        let tokens = self.buffers[buffer as usize].chunks_exact_mut(heads * head_dim);
-        for (token, turns) in tokens.zip(angles.turns.chunks_exact(frequencies.pairs())) {
-            token.chunks_exact_mut(head_dim).for_each(|head| frequencies.apply(turns, head));
-        }
+        let width = heads * head_dim;
+        let rows = self.batch.tokens.len();
+        by_rows(&mut self.pool, width, &mut self.buffers[buffer as usize][..rows * width], |first, rows| {
+            elementwise::rope(frequencies, angles, first, width, head_dim, rows);
+        });
     }
 
     fn store(&mut self, block: usize, attention: &Attention<Weight>) {
-        let head_dim = attention.head_dim as usize;
-        let width = attention.kv_heads as usize * head_dim;
+        let (kv_heads, head_dim) = (attention.kv_heads as usize, attention.head_dim as usize);
         let cache = &mut self.caches[block];
         for sequence in &self.batch.sequences {
             let pages = &self.batch.pages[sequence.pages.clone()];
             for (token, position) in sequence.tokens.clone().zip(sequence.positions()) {
-                for kv_head in 0..attention.kv_heads as usize {
-                    let from = token * width + kv_head * head_dim..token * width + (kv_head + 1) * head_dim;
-                    let at = cache.at(pages, position as usize, kv_head);
-                    cache.keys.write(at, &self.buffers[Buffer::Key as usize][from.clone()]);
-                    cache.values.write(at, &self.buffers[Buffer::Value as usize][from]);
+                for kv_head in 0..kv_heads {
+                    let from = (token * kv_heads + kv_head) * head_dim;
+                    let [key, value] = [Buffer::Key, Buffer::Value]
+                        .map(|buffer| &self.buffers[buffer as usize][from..from + head_dim]);
+                    cache.write(pages, position as usize, kv_head, key, value);
                 }
             }
         }
     }
 
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
-        let [query, mixed] = self
-            .buffers
-            .get_disjoint_mut([Buffer::Query as usize, Buffer::Mixed as usize])
-            .expect("two different buffers");
-        let cache = &self.caches[block];
-        attend::attend(&mut self.pool, attention, &self.batch, cache, query, &mut self.scratch, mixed);
+        let buffers = [Buffer::Query as usize, Buffer::Mixed as usize];
+        let buffers = self.buffers.get_disjoint_mut(buffers).expect("two different buffers").map(Vec::as_mut_slice);
+        let (kernels, cache) = (self.products.kernels(), &self.caches[block]);
+        attend::attend(&mut self.pool, kernels, &mut self.attention, attention, &self.batch, cache, buffers);
     }
 
     fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
+        let kernels = self.products.kernels();
         let values = self.batch.tokens.len() * width;
-        let (up, gate) = self.pair(Buffer::Up, Buffer::Gate);
-        for (gate, &up) in gate[..values].iter_mut().zip(up) {
-            *gate = if gated { formula::activate(activation, *gate) * up } else { formula::activate(activation, up) };
-        }
+        let buffers = self.buffers.get_disjoint_mut([Buffer::Gate as usize, Buffer::Up as usize]);
+        let [gate, up] = buffers.expect("two different buffers");
+        by_rows(&mut self.pool, width, &mut gate[..values], |first, gate| {
+            kernels.activate(activation, gated, gate, &up[first * width..][..gate.len()]);
+        });
     }
 
     fn add(&mut self, from: Buffer, scale: f32) {
@@ -189,4 +212,51 @@ impl Ops for Cpu {
             }
         }
     }
+
+    fn qkv(&mut self, block: usize, norm: Option<&Norm<Weight>>, attention: &Attention<Weight>) {
+        let input = self.normed(norm);
+        let Attention { q, k, v, .. } = attention;
+        self.products_of(input, [(q, Buffer::Query), (k, Buffer::Key), (v, Buffer::Value)]);
+        reference::turn_and_store(self, block, attention);
+    }
+
+    fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
+        let input = self.normed(norm);
+        match &dense.gate {
+            Some(gate) => self.products_of(input, [(gate, Buffer::Gate), (&dense.up, Buffer::Up)]),
+            None => self.products_of(input, [(&dense.up, Buffer::Up)]),
+        }
+        self.activate(dense.activation, dense.gate.is_some(), dense.up.rows as usize);
+    }
+}
+
+/// Shares `rows` of `width` values over the pool; `work` is given the number of its first row and the rows. A single row is
+/// the caller's: waking others would take longer.
+fn by_rows(pool: &mut Pool, width: usize, rows: &mut [f32], work: impl Fn(usize, &mut [f32]) + Sync) {
+    let count = rows.len() / width;
+    if count < 2 {
+        work(0, rows);
+        return;
+    }
+    let threads = pool.threads();
+    let rows = Disjoint::new(rows);
+    pool.run(&|worker| {
+        let range = share(worker, threads, count);
+        // SAFETY: shares do not overlap.
+        work(range.start, unsafe { rows.slice(range.start * width..range.end * width) });
+    });
+}
+
+/// One buffer to read, and all others to write.
+fn split(buffers: &mut [Vec<f32>], from: Buffer) -> (&[f32], [Option<&mut [f32]>; Buffer::ALL.len()]) {
+    let mut read: &[f32] = &[];
+    let mut each = buffers.iter_mut().enumerate();
+    let rest = std::array::from_fn(|_| match each.next() {
+        Some((index, buffer)) if index == from as usize => {
+            read = buffer;
+            None
+        }
+        other => other.map(|(_, buffer)| buffer.as_mut_slice()),
+    });
+    (read, rest)
 }

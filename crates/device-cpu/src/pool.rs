@@ -88,8 +88,8 @@ impl Pool {
         // SAFETY: only the lifetime of the borrow is erased, and this function does not return, by value or by panic,
         // before every worker is past its last use of it. `&mut self` keeps a second job out, and `pending` is zero.
         unsafe {
-            let job = std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), Job>(std::ptr::from_ref(share));
-            *shared.job.get() = Some(job);
+            let job = std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(share);
+            *shared.job.get() = Some(std::ptr::from_ref(job));
         }
         shared.pending.store(self.workers.len(), Ordering::Relaxed);
         shared.generation.fetch_add(1, Ordering::SeqCst);

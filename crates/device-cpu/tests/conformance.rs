@@ -3,19 +3,22 @@
 use kauri_arch::Shape;
 use kauri_device::conformance::{Subject, Tolerance, conform};
 use kauri_device::{Batch, Buffer, Plan, Weight};
-use kauri_device_cpu::Cpu;
+use kauri_device_cpu::{Cpu, Isa, Kernels};
 use kauri_formats::Quant;
 
-struct OnThreads<const N: usize> {
+struct OnThreads<const N: usize, const FAST: bool> {
     cpu: Cpu,
     shape: Shape<Weight>,
 }
 
-impl<const N: usize> Subject for OnThreads<N> {
+impl<const N: usize, const FAST: bool> Subject for OnThreads<N, FAST> {
     type Ops = Cpu;
 
     fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
-        Self { cpu: Cpu::new(shape, &plan, N), shape: shape.clone() }
+        Self {
+            cpu: Cpu::new(shape, &plan, Kernels::new(Isa::Scalar).expect("every CPU is scalar"), N),
+            shape: shape.clone(),
+        }
     }
 
     fn begin(&mut self, batch: &Batch) {
@@ -44,10 +47,24 @@ fn quants() -> Vec<Quant> {
 
 #[test]
 fn scalar_kernels_equal_the_reference_on_one_thread() {
-    conform::<OnThreads<1>>(&quants(), EXACT);
+    conform::<OnThreads<1, false>>(&quants(), EXACT);
 }
 
 #[test]
 fn scalar_kernels_equal_the_reference_on_five_threads() {
-    conform::<OnThreads<5>>(&quants(), EXACT);
+    conform::<OnThreads<5, false>>(&quants(), EXACT);
+}
+
+/// Activations rounded to bytes cost about a hundredth of a product's size; attention and the rest are exact to rounding.
+const BYTES: Tolerance = Tolerance { absolute: 0.05, relative: 0.02 };
+
+#[test]
+fn fast_kernels_stay_near_the_reference() {
+    conform::<OnThreads<2, true>>(&quants(), BYTES);
+}
+
+/// Without quantised weights the fast kernels differ by rounding only.
+#[test]
+fn fast_kernels_equal_the_reference_on_f32_weights() {
+    conform::<OnThreads<2, true>>(&[Quant::F32], Tolerance { absolute: 2e-5, relative: 1e-5 });
 }

@@ -35,7 +35,7 @@ pub struct Sequence {
 /// What a device is sized for at load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Tokens to a page of the cache.
+    /// Tokens to a page of the cache: a multiple of 16.
     pub page_tokens: u32,
     /// Pages of the cache.
     pub pages: u32,

@@ -106,7 +106,7 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
     let mut cases = Vec::new();
     for &quant in quants {
         let (hidden, ffn, head_dim) = if quant.block_len() > 64 { (256, 512, 64) } else { (64, 96, 32) };
-        cases.push(Case { quant, hidden, ffn, head_dim, ..usual.clone() });
+        cases.push(Case { quant, hidden, head_dim, ffn, ..usual.clone() });
     }
     let wide = Case {
         hidden: 48,
@@ -137,17 +137,17 @@ fn batches(vocab: u32, plan: Plan) -> Vec<Batch> {
     let mut single = Batch::default();
     single.push(&tokens(1, 1), 0, &all[..1], 64, 1);
     let mut silent = Batch::default();
-    silent.push(&tokens(2, 3), 0, &all[1..3], 64, 0);
+    silent.push(&tokens(2, 3), 0, &all[1..2], 64, 0);
     let mut ragged = Batch::default();
-    ragged.push(&tokens(3, 17), 0, &all[..5], 64, 2);
-    ragged.push(&tokens(4, 1), 0, &all[5..6], 64, 1);
-    ragged.push(&tokens(5, 9), 0, &all[6..9], 64, 9);
+    ragged.push(&tokens(3, 17), 0, &all[..2], 64, 2);
+    ragged.push(&tokens(4, 1), 0, &all[2..3], 64, 1);
+    ragged.push(&tokens(5, 9), 0, &all[3..4], 64, 9);
     vec![single, silent, ragged]
 }
 
 impl Case {
     fn plan(&self) -> Plan {
-        Plan { page_tokens: 4, pages: 12, batch_tokens: 33, batch_outputs: 13, cache: self.cache }
+        Plan { page_tokens: 16, pages: 12, batch_tokens: 33, batch_outputs: 13, cache: self.cache }
     }
 
     /// A model of two blocks with seeded weights.

@@ -8,6 +8,7 @@ use kauri_arch::{Activation, NormKind};
 const LANES: usize = 16;
 
 /// The inner product, summed in lanes and then lane by lane: the same bits whatever is computed beside it.
+#[inline(always)]
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let (a_whole, a_rest) = a.as_chunks::<LANES>();
@@ -31,6 +32,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 /// Normalises one group in place.
+#[inline(always)]
 pub fn norm(kind: NormKind, epsilon: f32, weight: &[f32], bias: Option<&[f32]>, x: &mut [f32]) {
     let count = x.len() as f32;
     let mean = match kind {
@@ -65,16 +67,15 @@ pub fn soft_cap(x: f32, cap: f32) -> f32 {
     cap * (x / cap).tanh()
 }
 
-/// Turns scores into weights that sum to one, in place; returns nothing to scale by.
-pub fn softmax(scores: &mut [f32]) {
-    let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+/// Turns scores into exponentials over their largest, in place; gives back the largest and the sum of the exponentials.
+pub fn exponentials(scores: &mut [f32]) -> (f32, f32) {
+    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut sum = 0.0;
     for score in scores.iter_mut() {
-        *score = (*score - max).exp();
+        *score = (*score - most).exp();
         sum += *score;
     }
-    let factor = 1.0 / sum;
-    scores.iter_mut().for_each(|score| *score *= factor);
+    (most, sum)
 }
 
 /// The error function (Abramowitz and Stegun 1964, 7.1.5 as a Taylor series near zero, 7.1.14 as a continued fraction
@@ -123,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn softmax_of_equal_scores_is_uniform_however_large() {
+    fn exponentials_of_equal_scores_are_one_however_large() {
         let mut scores = [1e30f32; 4];
-        softmax(&mut scores);
-        assert_eq!(scores, [0.25; 4]);
+        assert_eq!(exponentials(&mut scores), (1e30, 4.0));
+        assert_eq!(scores, [1.0; 4]);
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
         }
     }
 
-    fn linear_cost(&self, linear: &Linear<Weight>, rows: u64) -> Cost {
+    fn linear_cost(linear: &Linear<Weight>, rows: u64) -> Cost {
         let matrix = linear.weight.matrix();
         let (inputs, outputs) = (matrix.columns as u64, matrix.rows as u64);
         Cost {
@@ -92,7 +92,7 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
         }
     }
 
-    fn elementwise(&self, values: u64, operations: u64) -> Cost {
+    fn elementwise(values: u64, operations: u64) -> Cost {
         Cost { bytes: 8 * values, operations: operations * values }
     }
 
@@ -103,7 +103,7 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
         };
         let (heads, kv_heads) = (u64::from(attention.heads), u64::from(attention.kv_heads));
         let head_dim = u64::from(attention.head_dim);
-        let mut cost = self.elementwise(self.rows(Buffer::Query) * heads * head_dim, 0);
+        let mut cost = Self::elementwise(self.rows(Buffer::Query) * heads * head_dim, 0);
         for sequence in &self.batch.sequences {
             let window = attention.window_tokens.unwrap_or(u32::MAX);
             let seen: u64 = sequence.positions().map(|position| u64::from((position + 1).min(window))).sum();
@@ -132,23 +132,23 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
     }
 
     fn norm(&mut self, norm: &Norm<Weight>, groups: usize, from: Buffer, to: Buffer) {
-        let cost = self.elementwise(self.rows(from) * groups as u64 * u64::from(norm.width), 4);
+        let cost = Self::elementwise(self.rows(from) * groups as u64 * u64::from(norm.width), 4);
         self.run("norm", cost, |device| device.norm(norm, groups, from, to));
     }
 
     fn linear(&mut self, linear: &Linear<Weight>, from: Buffer, to: Buffer) {
-        let cost = self.linear_cost(linear, self.rows(from));
+        let cost = Self::linear_cost(linear, self.rows(from));
         self.run("linear", cost, |device| device.linear(linear, from, to));
     }
 
     fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {
-        let cost = self.elementwise(self.rows(buffer) * (heads * head_dim) as u64, 3);
+        let cost = Self::elementwise(self.rows(buffer) * (heads * head_dim) as u64, 3);
         self.run("rope", cost, |device| device.rope(rope, heads, head_dim, buffer));
     }
 
     fn store(&mut self, block: usize, attention: &Attention<Weight>) {
         let values = 2 * self.rows(Buffer::Key) * u64::from(attention.kv_heads * attention.head_dim);
-        let cost = self.elementwise(values, 0);
+        let cost = Self::elementwise(values, 0);
         self.run("store", cost, |device| device.store(block, attention));
     }
 
@@ -158,17 +158,17 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
     }
 
     fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
-        let cost = self.elementwise(self.rows(Buffer::Gate) * width as u64, 8);
+        let cost = Self::elementwise(self.rows(Buffer::Gate) * width as u64, 8);
         self.run("activate", cost, |device| device.activate(activation, gated, width));
     }
 
     fn add(&mut self, from: Buffer, scale: f32) {
-        let cost = self.elementwise(self.rows(from) * self.hidden as u64, 2);
+        let cost = Self::elementwise(self.rows(from) * self.hidden as u64, 2);
         self.run("add", cost, |device| device.add(from, scale));
     }
 
     fn gather(&mut self) {
-        let cost = self.elementwise(self.rows(Buffer::Last) * self.hidden as u64, 0);
+        let cost = Self::elementwise(self.rows(Buffer::Last) * self.hidden as u64, 0);
         self.run("gather", cost, D::gather);
     }
 
@@ -180,25 +180,25 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
         let rows = self.rows(Buffer::Query);
         let linears = [&attention.q, &attention.k, &attention.v];
         let cost =
-            linears.map(|linear| self.linear_cost(linear, rows)).into_iter().fold(Cost::default(), std::ops::Add::add);
+            linears.map(|linear| Self::linear_cost(linear, rows)).into_iter().fold(Cost::default(), std::ops::Add::add);
         self.run("qkv", cost, |device| device.qkv(block, norm, attention));
     }
 
     fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
         let rows = self.rows(Buffer::Gate);
-        let gate = dense.gate.as_ref().map_or(Cost::default(), |gate| self.linear_cost(gate, rows));
-        let cost = gate + self.linear_cost(&dense.up, rows);
+        let gate = dense.gate.as_ref().map_or(Cost::default(), |gate| Self::linear_cost(gate, rows));
+        let cost = gate + Self::linear_cost(&dense.up, rows);
         self.run("gate+up", cost, |device| device.gate_up(norm, dense));
     }
 
     fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {
-        let cost = self.linear_cost(linear, self.rows(from));
+        let cost = Self::linear_cost(linear, self.rows(from));
         let name = if from == Buffer::Mixed { "attention output" } else { "down" };
         self.run(name, cost, |device| device.project(linear, from, norm, scale));
     }
 
     fn head(&mut self, norm: &Norm<Weight>, head: &Head<Weight>) {
-        let cost = self.linear_cost(&head.output, self.rows(Buffer::Last));
+        let cost = Self::linear_cost(&head.output, self.rows(Buffer::Last));
         self.run("head", cost, |device| device.head(norm, head));
     }
 }

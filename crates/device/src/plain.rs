@@ -159,13 +159,14 @@ impl Ops for Plain {
                             attention.soft_cap.map_or(score, |cap| formula::soft_cap(score, cap))
                         })
                         .collect();
-                    formula::softmax(&mut weights);
+                    let (_, sum) = formula::exponentials(&mut weights);
                     let mut mixed = vec![0.0; head_dim];
                     for (seen, weight) in (first..=position).zip(&weights) {
                         let v = &self.cache[block][1][row(seen)..][..head_dim];
                         mixed.iter_mut().zip(v).for_each(|(sum, v)| *sum += weight * v);
                     }
-                    self.buffers[Buffer::Mixed as usize][at..at + head_dim].copy_from_slice(&mixed);
+                    let to = &mut self.buffers[Buffer::Mixed as usize][at..at + head_dim];
+                    to.iter_mut().zip(&mixed).for_each(|(to, mixed)| *to = mixed / sum);
                 }
             }
         }

@@ -12,12 +12,17 @@ pub fn qkv<D: Ops + ?Sized>(
     norm: Option<&Norm<D::Weight>>,
     attention: &Attention<D::Weight>,
 ) {
-    let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
-    let head_dim = attention.head_dim as usize;
     let input = normed(device, norm);
     device.linear(&attention.q, input, Buffer::Query);
     device.linear(&attention.k, input, Buffer::Key);
     device.linear(&attention.v, input, Buffer::Value);
+    turn_and_store(device, block, attention);
+}
+
+/// The second half of [`Ops::qkv`]: norms of heads, rope, and the cache.
+pub fn turn_and_store<D: Ops + ?Sized>(device: &mut D, block: usize, attention: &Attention<D::Weight>) {
+    let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
+    let head_dim = attention.head_dim as usize;
     if let Some(norm) = &attention.q_norm {
         device.norm(norm, heads * head_dim / norm.width as usize, Buffer::Query, Buffer::Query);
     }

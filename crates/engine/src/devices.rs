@@ -2,7 +2,7 @@
 
 use kauri_arch::Shape;
 use kauri_device::{Executor, Plan, Weight};
-use kauri_device_cpu::CpuExecutor;
+use kauri_device_cpu::{CpuExecutor, Kernels};
 
 use crate::error::Error;
 
@@ -28,21 +28,37 @@ pub enum Isa {
     Auto,
     /// None beyond the compiler's own.
     Scalar,
+    /// AVX-512 with VNNI.
+    Avx512,
 }
 
 /// A model on the chosen device.
 pub(crate) fn executor(
     choice: DeviceChoice,
-    _isa: Isa,
+    isa: Isa,
     threads: usize,
     shape: Shape<Weight>,
     plan: Plan,
 ) -> Result<Box<dyn Executor>, Error> {
     match choice {
-        DeviceChoice::Auto | DeviceChoice::Cpu => Ok(Box::new(CpuExecutor::new(shape, plan, threads))),
+        DeviceChoice::Auto | DeviceChoice::Cpu => {
+            let wanted = match isa {
+                Isa::Auto => kauri_device_cpu::Isa::best(),
+                Isa::Scalar => kauri_device_cpu::Isa::Scalar,
+                Isa::Avx512 => kauri_device_cpu::Isa::Avx512,
+            };
+            let kernels = Kernels::new(wanted)
+                .ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))?;
+            Ok(Box::new(CpuExecutor::new(shape, plan, kernels, threads)))
+        }
         DeviceChoice::Cuda => Err(Error::NoDevice("this build has no CUDA device; use --device cpu".to_owned())),
         DeviceChoice::Wgpu => Err(Error::NoDevice("this build has no wgpu device; use --device cpu".to_owned())),
     }
+}
+
+/// Whether this CPU has vector instructions that kauri has kernels for.
+pub fn has_simd() -> bool {
+    kauri_device_cpu::Isa::best() != kauri_device_cpu::Isa::Scalar
 }
 
 /// The cores of this machine that this process may use.

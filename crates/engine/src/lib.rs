@@ -14,7 +14,7 @@ mod session;
 
 pub use chat::{Chat, Message};
 pub use decode::Request;
-pub use devices::{DeviceChoice, Isa};
+pub use devices::{DeviceChoice, Isa, has_simd};
 pub use engine::{Defaults, Engine, Options};
 pub use error::Error;
 pub use events::{Done, Event, Finish};

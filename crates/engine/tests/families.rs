@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use kauri_device::{Batch, CacheType, Choice, Executor, Plan};
-use kauri_device_cpu::CpuExecutor;
+use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
 use kauri_formats::Checkpoint;
 use serde_json::Value as Json;
 
@@ -30,7 +30,7 @@ fn families_match_their_reference_with_an_f32_cache() {
     for (family, directory) in directories() {
         for file in files(&directory) {
             let mut distance = Distance::default();
-            let mut model = load(&file, CacheType::F32);
+            let mut model = load(&file, CacheType::F32, Isa::Scalar);
             for prompt in prompts(&directory) {
                 let tokens = ids(&prompt["tokens"]);
                 let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
@@ -48,7 +48,7 @@ fn families_match_their_reference_with_an_f32_cache() {
 fn families_keep_the_likeliest_token_with_the_default_cache() {
     for (family, directory) in directories() {
         for file in files(&directory) {
-            let mut model = load(&file, CacheType::F16);
+            let mut model = load(&file, CacheType::F16, Isa::best());
             for prompt in prompts(&directory) {
                 let tokens = ids(&prompt["tokens"]);
                 let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
@@ -66,14 +66,14 @@ fn quantised_models_match_the_reference_on_the_same_weights() {
     for entry in index["models"].as_array().expect("a list") {
         let file = shared.join(entry["file"].as_str().expect("a file"));
         let expected = floats(&shared.join(entry["logits_file"].as_str().expect("a file")));
-        let mut model = load(&file, CacheType::F32);
+        let mut model = load(&file, CacheType::F32, Isa::Scalar);
         let mut distance = Distance::default();
         distance.add(&model.logits(&tokens, tokens.len() as u32), &expected);
         println!("{}: {distance}", file.display());
         assert!(distance.max <= 2e-3 && distance.mean() <= 2e-4, "{}: {distance}", file.display());
         let greedy = ids(&entry["greedy"]);
         assert_eq!(model.greedy(&tokens, greedy.len()), greedy, "{}", file.display());
-        let found = load(&file, CacheType::F16).logits(&tokens, tokens.len() as u32);
+        let found = load(&file, CacheType::F16, Isa::best()).logits(&tokens, tokens.len() as u32);
         same_likeliest(&file.display().to_string(), &found, &expected, model.vocab);
     }
 }
@@ -150,13 +150,13 @@ fn same_likeliest(what: &str, found: &[f32], expected: &[f32], vocab: usize) {
     }
 }
 
-fn load(path: &Path, cache: CacheType) -> Model {
+fn load(path: &Path, cache: CacheType, isa: Isa) -> Model {
     let checkpoint = Checkpoint::open(path).unwrap_or_else(|error| panic!("{error}"));
     let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
     let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
     let plan = Plan { page_tokens: 16, pages: 24, batch_tokens: 64, batch_outputs: 64, cache };
     let vocab = shape.vocab as usize;
-    Model { executor: CpuExecutor::new(shape, plan, 2), vocab }
+    Model { executor: CpuExecutor::new(shape, plan, Kernels::new(isa).expect("a supported instruction set"), 2), vocab }
 }
 
 /// Every family directory to test: the repository's own and, where they are there, the shared ones.

@@ -8,7 +8,7 @@ mod affine_blocks;
 mod bf16;
 mod blocks;
 mod f16;
-mod grids;
+pub mod grids;
 mod iq1_m;
 mod iq1_s;
 mod iq2_s;
@@ -37,6 +37,10 @@ mod tq1_0;
 mod tq2_0;
 
 use blocks::Rows;
+
+pub use iq4_nl::LEVELS as IQ4_LEVELS;
+pub use mxfp4::LEVELS as FP4_LEVELS;
+pub use nvfp4::half_scale as nvfp4_scale;
 
 /// How the values of a tensor are stored. The names are those of ggml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,12 +3,12 @@
 //! One file per book holds its points; here is what they share. The `IQ2` and `IQ3` books hold magnitudes and the
 //! blocks carry signs beside them. Which bits of a block make a number is the business of each type's own file.
 
-pub(super) mod iq1;
-pub(super) mod iq2_s;
-pub(super) mod iq2_xs;
-pub(super) mod iq2_xxs;
-pub(super) mod iq3_s;
-pub(super) mod iq3_xxs;
+pub mod iq1;
+pub mod iq2_s;
+pub mod iq2_xs;
+pub mod iq2_xxs;
+pub mod iq3_s;
+pub mod iq3_xxs;
 
 /// Unpacks a book: `LENGTH` coordinates of `16 / LENGTH` bits, lowest first, each the number of a level.
 const fn expand<const LENGTH: usize, const POINTS: usize>(

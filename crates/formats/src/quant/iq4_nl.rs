@@ -10,7 +10,7 @@ use super::f16;
 use super::search::{ZERO_BELOW, extreme, inverse, mean_square, weigh};
 
 /// The levels, rising: constants of the format (llama.cpp, MIT licence), shared with `IQ4_XS`.
-pub(super) const LEVELS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+pub const LEVELS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 /// Values of one block.
 pub(super) fn dequantise(block: &[u8; 18], values: &mut [f32; 32]) {

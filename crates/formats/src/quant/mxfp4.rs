@@ -9,7 +9,7 @@
 use super::search::extreme;
 
 /// Twice the E2M1 values, so that they are integers; the sign is bit 3. Shared with `NVFP4`.
-pub(super) const LEVELS: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+pub const LEVELS: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// Values of one block.
 pub(super) fn dequantise(block: &[u8; 17], values: &mut [f32; 32]) {

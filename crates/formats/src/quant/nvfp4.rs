@@ -35,8 +35,8 @@ pub(super) fn quantise(values: &[f32; 64], block: &mut [u8; 36]) {
 }
 
 /// Half of the scale a byte stands for. Bit 7 is unused.
-fn half_scale(byte: u8) -> f32 {
-    let (exponent, mantissa) = (u32::from(byte >> 3 & 15), u32::from(byte & 7));
+pub const fn half_scale(byte: u8) -> f32 {
+    let (exponent, mantissa) = ((byte >> 3 & 15) as u32, (byte & 7) as u32);
     if byte == 127 {
         0.0
     } else if exponent == 0 {

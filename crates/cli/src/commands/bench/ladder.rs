@@ -4,7 +4,7 @@
 //! and the same forward pass with less; no second engine is kept for them. A rung that gains nothing says so too.
 
 use clap::Args;
-use kauri_engine::{Isa, Options, inspect};
+use kauri_engine::{Isa, Options, has_simd, inspect};
 use serde_json::json;
 
 use super::drive::Driver;
@@ -37,11 +37,13 @@ pub struct Arguments {
     output: Output,
 }
 
-/// One way of running the model. Kernels beyond the scalar ones and other devices get a rung when they exist.
+/// One way of running the model. Other devices get a rung when they exist.
 struct Rung {
     name: &'static str,
     /// Whether keys and values are kept; else every token computes the whole sequence.
     cached: bool,
+    /// The instructions.
+    isa: Isa,
     /// Whether every core works, or one.
     threaded: bool,
     /// Whether the weights are as they are stored, or all `f32`.
@@ -83,17 +85,21 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 /// The rungs that exist for this model.
 fn rungs(arguments: &Arguments) -> anyhow::Result<Vec<Rung>> {
-    let rung = |name, cached, threaded, stored| Rung { name, cached, threaded, stored };
+    let rung = |name, cached, isa, threaded, stored| Rung { name, cached, isa, threaded, stored };
     let mut rungs = vec![
-        rung("no KV cache", false, false, false),
-        rung("KV cache", true, false, false),
-        rung("threads", true, true, false),
+        rung("no KV cache", false, Isa::Scalar, false, false),
+        rung("KV cache", true, Isa::Scalar, false, false),
+        rung("SIMD", true, Isa::Auto, false, false),
+        rung("threads", true, Isa::Auto, true, false),
     ];
+    if !has_simd() {
+        rungs.retain(|rung| rung.name != "SIMD");
+    }
     let tensors = inspect(arguments.model.model.as_deref())?.tensors;
     if tensors.iter().any(|tensor| !matches!(tensor.quant, "F32" | "F16" | "BF16")) {
-        rungs.push(rung("quantised weights", true, true, true));
+        rungs.push(rung("quantised weights", true, Isa::Auto, true, true));
     } else if tensors.iter().any(|tensor| tensor.quant != "F32") {
-        rungs.push(rung("16-bit weights", true, true, true));
+        rungs.push(rung("16-bit weights", true, Isa::Auto, true, true));
     }
     Ok(rungs)
 }
@@ -102,7 +108,7 @@ fn load(arguments: &Arguments, rung: &Rung) -> anyhow::Result<Driver> {
     let needed = arguments.prompt_tokens.saturating_add(arguments.gen_tokens);
     let own = arguments.model.options();
     let options = Options {
-        isa: Isa::Scalar,
+        isa: rung.isa,
         threads: if rung.threaded { own.threads } else { Some(1) },
         context_tokens: own.context_tokens.or(Some(needed)),
         // The whole sequence fits one pass, so that recomputing it uses no cache of an earlier one.

@@ -6,7 +6,7 @@
 use super::expand;
 
 /// The points as values, before scale and sign.
-pub(in super::super) static POINTS: [[i8; 8]; 2048] = expand(&PACKED, &[-1, 0, 1]);
+pub static POINTS: [[i8; 8]; 2048] = expand(&PACKED, &[-1, 0, 1]);
 
 #[rustfmt::skip] // one line of the table for each line of the file
 static PACKED: [u16; 2048] = [

@@ -6,7 +6,7 @@
 use super::expand;
 
 /// The points as values, before scale and sign.
-pub(in super::super) static POINTS: [[i8; 8]; 1024] = expand(&PACKED, &[8, 25, 43]);
+pub static POINTS: [[i8; 8]; 1024] = expand(&PACKED, &[8, 25, 43]);
 
 #[rustfmt::skip] // one line of the table for each line of the file
 static PACKED: [u16; 1024] = [

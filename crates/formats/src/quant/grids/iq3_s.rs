@@ -6,7 +6,7 @@
 use super::expand;
 
 /// The points as values, before scale and sign.
-pub(in super::super) static POINTS: [[i8; 4]; 512] = expand(&PACKED, &[1, 3, 5, 7, 9, 11, 13, 15]);
+pub static POINTS: [[i8; 4]; 512] = expand(&PACKED, &[1, 3, 5, 7, 9, 11, 13, 15]);
 
 #[rustfmt::skip] // one line of the table for each line of the file
 static PACKED: [u16; 512] = [

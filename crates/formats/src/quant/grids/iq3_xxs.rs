@@ -6,7 +6,7 @@
 use super::expand;
 
 /// The points as values, before scale and sign.
-pub(in super::super) static POINTS: [[i8; 4]; 256] = expand(&PACKED, &[4, 12, 20, 28, 36, 44, 52, 62]);
+pub static POINTS: [[i8; 4]; 256] = expand(&PACKED, &[4, 12, 20, 28, 36, 44, 52, 62]);
 
 #[rustfmt::skip] // one line of the table for each line of the file
 static PACKED: [u16; 256] = [

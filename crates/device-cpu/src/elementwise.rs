@@ -1,0 +1,85 @@
+//! What is computed value by value: activations of feed-forward networks, norms, rotations.
+//!
+//! Each row is one worker's, so that no result depends on how rows are shared out.
+
+use kauri_arch::{Activation, Norm};
+use kauri_device::rope::{Angles, Frequencies};
+use kauri_device::{Weight, formula};
+
+use crate::vector::{self, Vector};
+
+/// Most lanes of any instruction set.
+const LANES_MAX: usize = 16;
+
+/// `gate = activation(gate) * up`, or `gate = activation(up)` where the network has no gate.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+pub unsafe fn activate<V: Vector>(activation: Activation, gated: bool, gate: &mut [f32], up: &[f32]) {
+    for (gate, up) in gate.chunks_mut(V::LANES).zip(up.chunks(V::LANES)) {
+        let (mut g, mut u) = ([0.0; LANES_MAX], [0.0; LANES_MAX]);
+        g[..gate.len()].copy_from_slice(gate);
+        u[..up.len()].copy_from_slice(up);
+        // SAFETY: both arrays hold a vector; the CPU has the instructions.
+        unsafe {
+            let (g_vector, u_vector) = (V::load(g.as_ptr()), V::load(u.as_ptr()));
+            let result = if gated {
+                V::mul(curve::<V>(activation, g_vector), u_vector)
+            } else {
+                curve::<V>(activation, u_vector)
+            };
+            V::store(result, g.as_mut_ptr());
+        }
+        gate.copy_from_slice(&g[..gate.len()]);
+    }
+}
+
+/// The activation itself.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn curve<V: Vector>(activation: Activation, x: V::Float) -> V::Float {
+    // SAFETY: arithmetic on values, and a vector to and from an array that holds it.
+    unsafe {
+        let (zero, half, one) = (V::float(0.0), V::float(0.5), V::float(1.0));
+        match activation {
+            Activation::Silu => V::div(x, V::add(one, vector::exp::<V>(V::sub(zero, x)))),
+            Activation::GeluTanh => {
+                let cube = V::mul(V::mul(x, x), V::mul(x, V::float(0.044_715)));
+                let inner = V::mul(V::float(0.797_884_6), V::add(x, cube));
+                V::mul(V::mul(half, x), V::add(one, vector::tanh::<V>(inner)))
+            }
+            Activation::Gelu => {
+                let mut lanes = [0.0; LANES_MAX];
+                V::store(x, lanes.as_mut_ptr());
+                lanes.iter_mut().take(V::LANES).for_each(|lane| *lane = formula::activate(activation, *lane));
+                V::load(lanes.as_ptr())
+            }
+            Activation::ReluSquared => {
+                let x = V::max(x, zero);
+                V::mul(x, x)
+            }
+        }
+    }
+}
+
+/// Normalises every group of `to`; inlined into a function that is compiled for the instruction set in use.
+#[inline(always)]
+pub fn norm(norm: &Norm<Weight>, to: &mut [f32]) {
+    let bias = norm.bias.as_ref().map(Weight::vector);
+    for group in to.chunks_exact_mut(norm.width as usize) {
+        formula::norm(norm.kind, norm.epsilon, norm.weight.vector(), bias, group);
+    }
+}
+
+/// Turns every head of the tokens from `first` on, whose rows are `rows`.
+#[inline(always)]
+pub fn rope(frequencies: &Frequencies, angles: &Angles, first: usize, width: usize, head_dim: usize, rows: &mut [f32]) {
+    let pairs = frequencies.pairs();
+    let turns = angles.turns[first * pairs..].chunks_exact(pairs);
+    for (row, turns) in rows.chunks_exact_mut(width).zip(turns) {
+        row.chunks_exact_mut(head_dim).for_each(|head| frequencies.apply(turns, head));
+    }
+}

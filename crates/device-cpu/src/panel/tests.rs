@@ -1,0 +1,252 @@
+//! Unpackers against the dequantisers of `kauri_formats`, and whole products against sums in `f64`.
+//!
+//! The first test runs the unpackers on a vector type made of plain arrays, which every machine has and which refuses
+//! reads outside a block. The others run on each instruction set that this CPU has.
+
+mod blocks;
+mod plain;
+
+use kauri_arch::Linear;
+use kauri_device::{Matrix, Weight};
+use kauri_formats::Quant;
+
+use super::{Block, LANES_MAX, Unpack};
+use crate::activation::Activations;
+use crate::detect::{Isa, Kernels};
+use crate::matmul::{self, Job, Scratch};
+use crate::pool::Pool;
+use crate::quant::{self, Visitor};
+use blocks::{Random, fixtures, stored_blocks};
+use plain::{Plain, Readable};
+
+/// The types that are multiplied as bytes.
+fn types() -> impl Iterator<Item = Quant> {
+    struct Any;
+    impl Visitor for Any {
+        type Output = ();
+        fn visit<U: Unpack>(self) {}
+    }
+    Quant::ALL.into_iter().filter(|&quant| quant::visit(quant, Any).is_some())
+}
+
+#[test]
+fn unpacks_what_the_dequantisers_read() {
+    assert_eq!(types().count(), 25);
+    for quant in types() {
+        for blocks in [stored_blocks(quant)].iter().chain(&fixtures(quant)) {
+            quant::visit(quant, Compare { quant, blocks }).expect("a type with an unpacker");
+        }
+    }
+}
+
+/// Unpacks blocks, sixteen rows at a time, and compares each value.
+struct Compare<'a> {
+    quant: Quant,
+    blocks: &'a [u8],
+}
+
+impl Visitor for Compare<'_> {
+    type Output = ();
+
+    fn visit<U: Unpack>(self) {
+        assert_eq!((U::COLUMNS, U::BYTES), (self.quant.block_len(), self.quant.block_bytes()));
+        let mut expected = vec![0.0; U::COLUMNS];
+        for sixteen in self.blocks.chunks(LANES_MAX * U::BYTES) {
+            let count = sixteen.len() / U::BYTES;
+            let unpacked = Unpacked::of::<U>(sixteen);
+            for lane in 0..count {
+                self.quant.dequantise(&sixteen[lane * U::BYTES..][..U::BYTES], &mut expected);
+                for (column, &expected) in expected.iter().enumerate().filter(|(_, expected)| expected.is_finite()) {
+                    let (product, minimum) = unpacked.value::<U>(lane, column);
+                    // Two roundings to f32.
+                    let tolerance = 2e-7 * (product.abs() + minimum.abs()) + f64::from(f32::MIN_POSITIVE) * 1e-6;
+                    let error = (product - minimum - f64::from(expected)).abs();
+                    assert!(
+                        error <= tolerance,
+                        "{}: column {column}: {product} - {minimum}, {expected}",
+                        self.quant.name()
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// One block of sixteen rows.
+struct Unpacked {
+    bytes: Vec<u8>,
+    scales: Vec<f32>,
+    minimums: Vec<f32>,
+}
+
+impl Unpacked {
+    /// Unpacks up to sixteen blocks with [`Plain`]; the first stands in where there are fewer.
+    fn of<U: Unpack>(blocks: &[u8]) -> Self {
+        // Between the blocks lie bytes that the unpacker must not read.
+        let stride = U::BYTES + 32;
+        let mut memory = vec![0xa5; LANES_MAX * stride + 32];
+        for lane in 0..LANES_MAX {
+            let block = blocks.chunks(U::BYTES).nth(lane).unwrap_or(&blocks[..U::BYTES]);
+            memory[32 + lane * stride..][..U::BYTES].copy_from_slice(block);
+        }
+        let base = memory[32..].as_ptr();
+        let _readable = Readable::blocks(base, stride, U::BYTES);
+        let offsets = std::array::from_fn(|lane| (lane * stride) as i32);
+        let groups = U::COLUMNS / U::GROUP;
+        let mut unpacked = Self {
+            bytes: vec![0xff; U::COLUMNS * LANES_MAX],
+            scales: vec![f32::NAN; groups * LANES_MAX],
+            minimums: vec![if U::MINIMUM { f32::NAN } else { 0.0 }; groups * LANES_MAX],
+        };
+        let out = Block {
+            bytes: unpacked.bytes.as_mut_ptr(),
+            scales: unpacked.scales.as_mut_ptr(),
+            minimums: unpacked.minimums.as_mut_ptr(),
+        };
+        // SAFETY: the blocks are there, and the parts of `out` have room for one; `Plain` runs anywhere.
+        unsafe { U::unpack::<Plain>(base, &offsets, out) };
+        unpacked
+    }
+
+    /// The scaled byte and the minimum of a value.
+    fn value<U: Unpack>(&self, lane: usize, column: usize) -> (f64, f64) {
+        let byte = self.bytes[(column / 4 * LANES_MAX + lane) * 4 + column % 4];
+        let group = column / U::GROUP * LANES_MAX + lane;
+        let product = f64::from(i32::from(byte) - U::OFFSET) * f64::from(self.scales[group]);
+        (product, f64::from(self.minimums[group]))
+    }
+}
+
+/// Calls `test` with each instruction set that has integer kernels.
+fn for_each_isa(mut test: impl FnMut(Kernels)) {
+    for isa in [Isa::Avx512] {
+        match Kernels::new(isa) {
+            Some(kernels) => test(kernels),
+            None => eprintln!("skipped: this CPU has no {}", isa.name()),
+        }
+    }
+}
+
+/// A matrix of blocks drawn from those of its type.
+fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> Linear<Weight> {
+    let blocks = stored_blocks(quant);
+    let blocks: Vec<&[u8]> = blocks.chunks(quant.block_bytes()).collect();
+    let count = rows * columns / quant.block_len();
+    let data: Vec<u8> = (0..count).flat_map(|_| blocks[random.below(blocks.len())]).copied().collect();
+    let weight = Weight::Matrix(Matrix { quant, rows, columns, data: data.into() });
+    let bias = (0..rows).map(|_| random.normal()).collect();
+    Linear { rows: rows as u32, columns: columns as u32, weight, bias: Some(Weight::Vector(bias)) }
+}
+
+/// Rows of activations: one of zeros, one with outliers, groups of zeros.
+fn activations(tokens: usize, columns: usize, random: &mut Random) -> Vec<f32> {
+    let mut x: Vec<f32> = (0..tokens * columns).map(|_| random.normal()).collect();
+    for (token, x) in x.chunks_exact_mut(columns).enumerate() {
+        match token % 5 {
+            1 => x.fill(0.0),
+            2 => x.iter_mut().step_by(37).for_each(|x| *x *= 50.0),
+            3 => x[..32].fill(0.0),
+            _ => {}
+        }
+    }
+    x
+}
+
+fn multiply(kernels: Kernels, linear: &Linear<Weight>, x: &[f32], threads: usize) -> Vec<f32> {
+    let tokens = x.len() / linear.columns as usize;
+    assert!(kernels.strips(linear.weight.matrix().quant).is_some());
+    let mut scratch = Scratch::new(kernels, tokens, linear.columns as usize, threads);
+    let mut out = vec![f32::NAN; tokens * linear.rows as usize];
+    matmul::linear(&mut Pool::new(threads), &mut scratch, x, tokens, &mut [Job { linear, out: &mut out }]);
+    out
+}
+
+/// Holds every output against the sum in `f64` of the same quantised activations and the dequantised weights.
+fn check_product(kernels: Kernels, linear: &Linear<Weight>, x: &[f32]) {
+    let columns = linear.columns as usize;
+    let matrix = linear.weight.matrix();
+    let bias = linear.bias.as_ref().expect("made with one").vector();
+    let out = multiply(kernels, linear, x, 1);
+    let x = quantised(x, columns);
+    let mut weights = vec![0.0; columns];
+    for row in 0..matrix.rows {
+        matrix.quant.dequantise(matrix.row(row), &mut weights);
+        for (token, x) in x.chunks_exact(columns).enumerate() {
+            let products = || weights.iter().zip(x).map(|(weight, x)| f64::from(*weight) * x);
+            let sum = products().sum::<f64>() + f64::from(bias[row]);
+            // Of the sum of magnitudes: a hundred roundings of partial sums, far below one part in 127 of a code.
+            let tolerance = 1e-5 * (products().map(f64::abs).sum::<f64>() + f64::from(bias[row].abs()));
+            let found = f64::from(out[token * matrix.rows + row]);
+            assert!(
+                (found - sum).abs() <= tolerance,
+                "{} {}x{columns}, row {row}, token {token}: {found}, expected {sum} within {tolerance:e}",
+                matrix.quant.name(),
+                matrix.rows
+            );
+        }
+    }
+}
+
+/// Activations as the kernels see them.
+fn quantised(x: &[f32], columns: usize) -> Vec<f64> {
+    let mut activations = Activations::new(x.len());
+    activations.begin(columns);
+    let rows = activations.rows_mut();
+    for (token, x) in x.chunks_exact(columns).enumerate() {
+        // SAFETY: one row at a time.
+        unsafe { rows.row(token) }.quantise(x);
+    }
+    (0..x.len() / columns)
+        .flat_map(|token| {
+            let row = activations.row(token);
+            let scale = |column: usize| f64::from(row.scales[column / 32]);
+            row.values.iter().enumerate().map(move |(column, value)| f64::from(*value) * scale(column))
+        })
+        .collect()
+}
+
+#[test]
+fn products_equal_sums_in_f64() {
+    for_each_isa(|kernels| {
+        for quant in types() {
+            let random = &mut Random(7);
+            for rows in [1, 2, 15, 16, 17, 31, 33, 255, 257] {
+                let linear = matrix(quant, rows, quant.block_len(), random);
+                check_product(kernels, &linear, &activations(3, quant.block_len(), random));
+            }
+            // Several blocks; a chunk of the panel, and more, with and without a rest.
+            for columns in [768, 1024, 1280, 2048, 2304] {
+                let linear = matrix(quant, 17, columns, random);
+                check_product(kernels, &linear, &activations(17, columns, random));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_token_is_the_same_bits_in_any_batch_on_any_threads() {
+    let (rows, columns, tokens) = (67, 1280, 17);
+    for_each_isa(|kernels| {
+        for quant in types() {
+            let random = &mut Random(11);
+            let linear = matrix(quant, rows, columns, random);
+            let x = activations(tokens, columns, random);
+            let bits = |out: Vec<f32>| out.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            let together = bits(multiply(kernels, &linear, &x, 1));
+            for threads in [2, 5] {
+                assert!(
+                    together == bits(multiply(kernels, &linear, &x, threads)),
+                    "{}, {threads} threads",
+                    quant.name()
+                );
+            }
+            for batch in 1..tokens {
+                for (index, x) in x.chunks(batch * columns).enumerate() {
+                    let part = bits(multiply(kernels, &linear, x, 1));
+                    let expected = &together[index * batch * rows..][..part.len()];
+                    assert!(part == expected, "{}, batches of {batch}, number {index}", quant.name());
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,36 @@
+//! `IQ4_NL`: 32 codes of four bits that name one of sixteen levels, and a scale.
+
+use kauri_formats::quant::IQ4_LEVELS;
+
+use crate::panel::{Block, Unpack};
+use crate::vector::Vector;
+
+use super::halves;
+
+/// The levels as unsigned bytes.
+pub(super) const LEVELS: [u8; 16] = halves::raised(IQ4_LEVELS, Iq4Nl::OFFSET);
+
+/// Two bytes of scale; 16 bytes whose low halves are the first 16 codes, the high halves the rest.
+pub struct Iq4Nl;
+
+impl Unpack for Iq4Nl {
+    const COLUMNS: usize = 32;
+    const BYTES: usize = 18;
+    const GROUP: usize = 32;
+    // The levels run from -127 to 113, so the bytes take all eight bits: a kernel that sums products of two unsigned
+    // and two signed bytes in 16 bits must not take them as they are.
+    const OFFSET: i32 = 128;
+    const MINIMUM: bool = false;
+
+    #[inline(always)]
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+        // SAFETY: every read lies in the block of 18 bytes, every write in the unpacked one.
+        unsafe {
+            let [header, ..] = V::columns16(base, offsets);
+            out.scale::<V>(0, V::half_to_float::<0>(header));
+            for (index, codes) in halves::columns32::<V>(base.add(2), offsets).into_iter().enumerate() {
+                out.columns::<V>(index, V::lookup(&LEVELS, codes));
+            }
+        }
+    }
+}

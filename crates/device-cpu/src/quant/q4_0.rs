@@ -1,0 +1,29 @@
+//! `Q4_0`: 32 values of four bits and a scale.
+
+use crate::panel::{Block, Unpack};
+use crate::vector::Vector;
+
+use super::halves;
+
+/// Two bytes of scale; 16 bytes whose low halves are the first 16 values, the high halves the rest.
+pub struct Q4_0;
+
+impl Unpack for Q4_0 {
+    const COLUMNS: usize = 32;
+    const BYTES: usize = 18;
+    const GROUP: usize = 32;
+    const OFFSET: i32 = 8;
+    const MINIMUM: bool = false;
+
+    #[inline(always)]
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+        // SAFETY: every read lies in the block of 18 bytes, every write in the unpacked one.
+        unsafe {
+            let [header, ..] = V::columns16(base, offsets);
+            out.scale::<V>(0, V::half_to_float::<0>(header));
+            for (index, codes) in halves::columns32::<V>(base.add(2), offsets).into_iter().enumerate() {
+                out.columns::<V>(index, codes);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `Q4_K`: eight groups of 32 values of four bits, each with a scale and a minimum of six bits.
+
+use crate::panel::{Block, Unpack};
+use crate::vector::Vector;
+
+use super::scales;
+
+/// Scale of scales and scale of minimums, 12 bytes of both, 128 bytes of values: 32 bytes hold two groups.
+pub struct Q4K;
+
+impl Unpack for Q4K {
+    const COLUMNS: usize = 256;
+    const BYTES: usize = 144;
+    const GROUP: usize = 32;
+    const OFFSET: i32 = 0;
+    const MINIMUM: bool = true;
+
+    #[inline(always)]
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+        // SAFETY: every read lies in the block of 144 bytes, every write in the unpacked one.
+        unsafe {
+            scales_and_minimums::<V>(base, offsets, out);
+            let low = V::byte(0x0f);
+            for part in 0..8 {
+                // Parts 2j and 2j + 1 are the halves of the 32 bytes that hold groups 2j and 2j + 1.
+                let at = part / 2 * 16 + part % 2 * 4;
+                for (index, columns) in V::columns16(base.add(16 + 16 * part), offsets).into_iter().enumerate() {
+                    out.columns::<V>(at + index, V::and(columns, low));
+                    out.columns::<V>(at + 8 + index, V::and(V::shift_right::<4>(columns), low));
+                }
+            }
+        }
+    }
+}
+
+/// The 16 bytes that `Q4_K` and `Q5_K` begin with: eight scales and eight minimums of six bits.
+///
+/// # Safety
+/// As [`Unpack::unpack`], for blocks of eight groups with minimums.
+#[inline(always)]
+pub(super) unsafe fn scales_and_minimums<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    // SAFETY: every read lies in the first 16 bytes of the block, every write in one of its eight groups.
+    unsafe {
+        let [header, a, b, c] = V::columns16(base, offsets);
+        let (scale, minimum) = (V::half_to_float::<0>(header), V::half_to_float::<1>(header));
+        let (six, four, two) = (V::byte(0x3f), V::byte(0x0f), V::byte(0x30));
+        let scales = [V::and(a, six), V::or(V::and(c, four), V::and(V::shift_right::<2>(a), two))];
+        let minimums =
+            [V::and(b, six), V::or(V::and(V::shift_right::<4>(c), four), V::and(V::shift_right::<2>(b), two))];
+        for half in 0..2 {
+            let (scales, minimums) = (scales::unsigned::<V>(scales[half]), scales::unsigned::<V>(minimums[half]));
+            for index in 0..4 {
+                out.scale::<V>(4 * half + index, V::mul(scale, scales[index]));
+                out.minimum::<V>(4 * half + index, V::mul(minimum, minimums[index]));
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `Q5_K`: eight groups of 32 values of five bits, each with a scale and a minimum of six bits.
+
+use crate::panel::{Block, Unpack};
+use crate::vector::Vector;
+
+use super::q4_k::scales_and_minimums;
+
+/// Scale of scales and scale of minimums, 12 bytes of both, 32 bytes of fifth bits, 128 bytes of low four bits.
+pub struct Q5K;
+
+impl Unpack for Q5K {
+    const COLUMNS: usize = 256;
+    const BYTES: usize = 176;
+    const GROUP: usize = 32;
+    const OFFSET: i32 = 0;
+    const MINIMUM: bool = true;
+
+    #[inline(always)]
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+        // SAFETY: every read lies in the block of 176 bytes, every write in the unpacked one.
+        unsafe {
+            scales_and_minimums::<V>(base, offsets, out);
+            let (low, fifth) = (V::byte(0x0f), V::byte(0x10));
+            for half in 0..2 {
+                let tops = V::columns16(base.add(16 + 16 * half), offsets);
+                for pair in 0..4 {
+                    let codes = V::columns16(base.add(48 + 32 * pair + 16 * half), offsets);
+                    for index in 0..4 {
+                        // Bits `2 * pair` and `2 * pair + 1` of the fifth bits belong to groups of the same numbers.
+                        let top = match pair {
+                            0 => V::shift_left::<4>(tops[index]),
+                            1 => V::shift_left::<2>(tops[index]),
+                            2 => tops[index],
+                            _ => V::shift_right::<2>(tops[index]),
+                        };
+                        let at = 16 * pair + 4 * half + index;
+                        let codes = codes[index];
+                        out.columns::<V>(at, V::or(V::and(codes, low), V::and(top, fifth)));
+                        let (codes, top) = (V::shift_right::<4>(codes), V::shift_right::<1>(top));
+                        out.columns::<V>(at + 8, V::or(V::and(codes, low), V::and(top, fifth)));
+                    }
+                }
+            }
+        }
+    }
+}

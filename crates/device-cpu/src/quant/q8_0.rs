@@ -1,0 +1,29 @@
+//! `Q8_0`: 32 signed bytes and a scale.
+
+use crate::panel::{Block, Unpack};
+use crate::vector::Vector;
+
+/// Two bytes of scale, 32 bytes of values.
+pub struct Q8_0;
+
+impl Unpack for Q8_0 {
+    const COLUMNS: usize = 32;
+    const BYTES: usize = 34;
+    const GROUP: usize = 32;
+    const OFFSET: i32 = 128;
+    const MINIMUM: bool = false;
+
+    #[inline(always)]
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+        // SAFETY: every read lies in the block of 34 bytes, every write in the unpacked one.
+        unsafe {
+            let [header, ..] = V::columns16(base, offsets);
+            out.scale::<V>(0, V::half_to_float::<0>(header));
+            for half in 0..2 {
+                for (index, columns) in V::columns16(base.add(2 + 16 * half), offsets).into_iter().enumerate() {
+                    out.columns::<V>(4 * half + index, V::xor(columns, V::byte(0x80)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The few vector instructions that the kernels are written in: one trait, a thin file for each instruction set.
+//!
+//! A lane is an output row. A kernel walks the columns of `LANES` rows side by side, so each row's sum runs over its blocks in
+//! order whatever the number of rows or tokens, and a token's result is the same bits alone and in a batch.
+
+use half::{bf16, f16};
+
+/// Vectors of one instruction set.
+///
+/// # Safety
+/// Every method may only be called where the CPU has the instructions that the implementing type stands for. The kernels that
+/// use it are reached only through [`crate::detect::Kernels`], whose constructor asks the CPU.
+pub unsafe trait Vector: Copy {
+    /// Rows side by side.
+    const LANES: usize;
+    /// One `f32` for each row.
+    type Float: Copy;
+    /// One `i32` for each row.
+    type Int: Copy;
+    /// Four bytes for each row.
+    type Bytes: Copy;
+
+    // Numbers.
+
+    /// The same number in every lane.
+    unsafe fn float(value: f32) -> Self::Float;
+    /// `LANES` numbers from memory.
+    unsafe fn load(from: *const f32) -> Self::Float;
+    /// `LANES` numbers to memory.
+    unsafe fn store(value: Self::Float, to: *mut f32);
+    /// Product.
+    unsafe fn mul(a: Self::Float, b: Self::Float) -> Self::Float;
+    /// `a * b + c`, rounded once.
+    unsafe fn mul_add(a: Self::Float, b: Self::Float, c: Self::Float) -> Self::Float;
+    /// `c - a * b`, rounded once.
+    unsafe fn sub_mul(a: Self::Float, b: Self::Float, c: Self::Float) -> Self::Float;
+    /// Sum.
+    unsafe fn add(a: Self::Float, b: Self::Float) -> Self::Float;
+    /// Difference.
+    unsafe fn sub(a: Self::Float, b: Self::Float) -> Self::Float;
+    /// Quotient.
+    unsafe fn div(a: Self::Float, b: Self::Float) -> Self::Float;
+    /// The larger; the second where the first is not a number.
+    unsafe fn max(a: Self::Float, b: Self::Float) -> Self::Float;
+    /// The smaller; the second where the first is not a number.
+    unsafe fn min(a: Self::Float, b: Self::Float) -> Self::Float;
+    /// The nearest whole number, to even between two.
+    unsafe fn round(a: Self::Float) -> Self::Float;
+    /// `a * 2^n` for whole `n` between -127 and 127.
+    unsafe fn times_power_of_two(a: Self::Float, n: Self::Float) -> Self::Float;
+    /// `LANES` half-precision numbers from memory, widened.
+    unsafe fn load_half(from: *const f16) -> Self::Float;
+    /// `LANES` brain floating-point numbers from memory, widened.
+    unsafe fn load_brain(from: *const bf16) -> Self::Float;
+    /// `a` in the lanes from `first` to `last`, `other` elsewhere.
+    unsafe fn only(a: Self::Float, first: i32, last: i32, other: Self::Float) -> Self::Float;
+    /// `a` where `x` is at least `limit`, zero elsewhere.
+    unsafe fn zero_under(a: Self::Float, x: Self::Float, limit: f32) -> Self::Float;
+    /// The sum of all lanes, in a fixed order.
+    unsafe fn sum(a: Self::Float) -> f32;
+    /// The largest lane.
+    unsafe fn most(a: Self::Float) -> f32;
+    /// The same integer in every lane.
+    unsafe fn int(value: i32) -> Self::Int;
+    /// Integers to numbers.
+    unsafe fn to_float(value: Self::Int) -> Self::Float;
+
+    // Bytes.
+
+    /// `4 * LANES` bytes from memory, four of each row.
+    unsafe fn load_bytes(from: *const u8) -> Self::Bytes;
+    /// The same, to memory.
+    unsafe fn store_bytes(value: Self::Bytes, to: *mut u8);
+    /// The same byte everywhere.
+    unsafe fn byte(value: u8) -> Self::Bytes;
+    /// The same four bytes in every row, lowest first.
+    unsafe fn word(value: u32) -> Self::Bytes;
+    /// Bitwise and.
+    unsafe fn and(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// Bitwise or.
+    unsafe fn or(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// Bitwise exclusive or.
+    unsafe fn xor(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// Each row's four bytes as one 32-bit word, shifted right.
+    unsafe fn shift_right<const BITS: u32>(a: Self::Bytes) -> Self::Bytes;
+    /// Each row's four bytes as one 32-bit word, shifted left.
+    unsafe fn shift_left<const BITS: u32>(a: Self::Bytes) -> Self::Bytes;
+    /// Each row's four bytes as one 32-bit word, added; wraps.
+    unsafe fn add_words(a: Self::Bytes, b: Self::Bytes) -> Self::Bytes;
+    /// The lowest four bits of each row's word, one for each of its bytes: `value` where the bit is set, else zero.
+    unsafe fn spread(a: Self::Bytes, value: u8) -> Self::Bytes;
+    /// Each byte, under 16, replaced by its entry in a table.
+    unsafe fn lookup(table: &[u8; 16], indices: Self::Bytes) -> Self::Bytes;
+    /// Each row's word, a number under the table's length, replaced by its entry.
+    unsafe fn entries(table: &[u32], numbers: Self::Bytes) -> Self::Bytes;
+    /// Each row's word as the bits of a number.
+    unsafe fn float_from_bits(a: Self::Bytes) -> Self::Float;
+    /// The byte `INDEX` of each row, unsigned, as a number.
+    unsafe fn byte_to_float<const INDEX: u32>(a: Self::Bytes) -> Self::Float;
+    /// The byte `INDEX` of each row, signed, as a number.
+    unsafe fn signed_byte_to_float<const INDEX: u32>(a: Self::Bytes) -> Self::Float;
+    /// The half-precision number in the low (`INDEX` 0) or high (1) two bytes of each row, widened.
+    unsafe fn half_to_float<const INDEX: u32>(a: Self::Bytes) -> Self::Float;
+
+    // Rows.
+
+    /// Four bytes of each row, at `base + offsets[row]`. On some CPUs dearer than [`Self::columns16`] of the same rows.
+    unsafe fn gather(base: *const u8, offsets: &[i32; 16]) -> Self::Bytes;
+    /// Sixteen bytes of each row: the first four of every row, the next four, and so on.
+    unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [Self::Bytes; 4];
+
+    /// Adds, in each row, the products of its four unsigned bytes with the four signed bytes at `x`, which all rows share.
+    unsafe fn dot(sum: Self::Int, weights: Self::Bytes, x: *const i8) -> Self::Int;
+}
+
+/// A number as it is stored, in memory of any alignment.
+pub trait Stored: Copy {
+    /// `V::LANES` values from memory.
+    ///
+    /// # Safety
+    /// As [`Vector::load`].
+    unsafe fn load<V: Vector>(from: *const Self) -> V::Float;
+}
+
+impl Stored for f32 {
+    #[inline(always)]
+    unsafe fn load<V: Vector>(from: *const Self) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::load(from) }
+    }
+}
+
+impl Stored for f16 {
+    #[inline(always)]
+    unsafe fn load<V: Vector>(from: *const Self) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::load_half(from) }
+    }
+}
+
+impl Stored for bf16 {
+    #[inline(always)]
+    unsafe fn load<V: Vector>(from: *const Self) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::load_brain(from) }
+    }
+}
+
+/// `e^x` to two units in the last place (Cody and Waite's reduction, a polynomial of degree six); zero under -87, no
+/// overflow over 88.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+pub unsafe fn exp<V: Vector>(x: V::Float) -> V::Float {
+    // SAFETY: arithmetic on values, under the caller's contract.
+    unsafe {
+        let x = V::min(V::max(x, V::float(-87.3)), V::float(88.0));
+        let n = V::round(V::mul(x, V::float(std::f32::consts::LOG2_E)));
+        let r = V::sub_mul(n, V::float(0.693_359_4), x);
+        let r = V::sub_mul(n, V::float(-2.121_944_4e-4), r);
+        let mut p = V::float(1.987_569_1e-4);
+        for coefficient in [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+            p = V::mul_add(p, r, V::float(coefficient));
+        }
+        let p = V::mul_add(p, V::mul(r, r), V::add(r, V::float(1.0)));
+        V::times_power_of_two(p, n)
+    }
+}
+
+/// `tanh(x)` to about 2e-7.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+pub unsafe fn tanh<V: Vector>(x: V::Float) -> V::Float {
+    // SAFETY: arithmetic on values, under the caller's contract.
+    unsafe {
+        // 1 - 2 / (e^2x + 1): right at both ends.
+        let e = exp::<V>(V::add(x, x));
+        V::sub(V::float(1.0), V::div(V::float(2.0), V::add(e, V::float(1.0))))
+    }
+}

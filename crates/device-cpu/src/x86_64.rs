@@ -1,0 +1,3 @@
+//! The instruction sets of x86-64 CPUs.
+
+pub mod avx512;

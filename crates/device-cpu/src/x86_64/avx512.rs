@@ -1,0 +1,376 @@
+//! AVX-512 with VNNI: sixteen rows side by side.
+
+#![expect(
+    unsafe_op_in_unsafe_fn,
+    reason = "each method is one instruction under the contract that the trait states once"
+)]
+
+use std::arch::x86_64::{
+    __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_setzero_si128,
+    _mm256_loadu_si256, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_broadcast_i32x4,
+    _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps,
+    _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_div_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_fnmadd_ps,
+    _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_blend_ps,
+    _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512,
+    _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi8,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srai_epi32,
+    _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_ps, _mm512_test_epi8_mask,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+};
+
+use std::ops::Range;
+
+use half::{bf16, f16};
+use kauri_arch::{Activation, Norm};
+use kauri_device::Weight;
+use kauri_formats::Quant;
+
+use crate::activation::RowMut;
+use crate::attend::{self, Scratch, Task, Tile};
+use crate::detect::Strips;
+use crate::elementwise;
+use crate::floats;
+use crate::panel::{self, Corrections, Panel, Product, Unpack};
+use crate::quant::{self, Visitor};
+use crate::vector::Vector;
+
+/// AVX-512 F, BW, VL and VNNI.
+#[derive(Clone, Copy)]
+pub struct Avx512;
+
+// SAFETY: the methods use instructions of AVX-512 F, BW and VNNI only, which the type stands for; memory is touched as the
+// trait says: `LANES` elements at the given pointers.
+unsafe impl Vector for Avx512 {
+    const LANES: usize = 16;
+    type Float = __m512;
+    type Int = __m512i;
+    type Bytes = __m512i;
+
+    #[inline(always)]
+    unsafe fn float(value: f32) -> __m512 {
+        _mm512_set1_ps(value)
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> __m512 {
+        _mm512_loadu_ps(from)
+    }
+
+    #[inline(always)]
+    unsafe fn store(value: __m512, to: *mut f32) {
+        _mm512_storeu_ps(to, value);
+    }
+
+    #[inline(always)]
+    unsafe fn mul(a: __m512, b: __m512) -> __m512 {
+        _mm512_mul_ps(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn mul_add(a: __m512, b: __m512, c: __m512) -> __m512 {
+        _mm512_fmadd_ps(a, b, c)
+    }
+
+    #[inline(always)]
+    unsafe fn sub_mul(a: __m512, b: __m512, c: __m512) -> __m512 {
+        _mm512_fnmadd_ps(a, b, c)
+    }
+
+    #[inline(always)]
+    unsafe fn add(a: __m512, b: __m512) -> __m512 {
+        _mm512_add_ps(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn sub(a: __m512, b: __m512) -> __m512 {
+        _mm512_sub_ps(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn div(a: __m512, b: __m512) -> __m512 {
+        _mm512_div_ps(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn max(a: __m512, b: __m512) -> __m512 {
+        _mm512_max_ps(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn min(a: __m512, b: __m512) -> __m512 {
+        _mm512_min_ps(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn round(a: __m512) -> __m512 {
+        _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a)
+    }
+
+    #[inline(always)]
+    unsafe fn times_power_of_two(a: __m512, n: __m512) -> __m512 {
+        _mm512_scalef_ps(a, n)
+    }
+
+    #[inline(always)]
+    unsafe fn load_half(from: *const f16) -> __m512 {
+        _mm512_cvtph_ps(_mm256_loadu_si256(from.cast()))
+    }
+
+    #[inline(always)]
+    unsafe fn load_brain(from: *const bf16) -> __m512 {
+        _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from.cast()))))
+    }
+
+    #[inline(always)]
+    unsafe fn only(a: __m512, first: i32, last: i32, other: __m512) -> __m512 {
+        let below = |lanes: i32| (1u32 << lanes.clamp(0, 16)) - 1;
+        _mm512_mask_blend_ps((below(last + 1) & !below(first)) as u16, other, a)
+    }
+
+    #[inline(always)]
+    unsafe fn zero_under(a: __m512, x: __m512, limit: f32) -> __m512 {
+        _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x, _mm512_set1_ps(limit)), a)
+    }
+
+    #[inline(always)]
+    unsafe fn sum(a: __m512) -> f32 {
+        _mm512_reduce_add_ps(a)
+    }
+
+    #[inline(always)]
+    unsafe fn most(a: __m512) -> f32 {
+        _mm512_reduce_max_ps(a)
+    }
+
+    #[inline(always)]
+    unsafe fn int(value: i32) -> __m512i {
+        _mm512_set1_epi32(value)
+    }
+
+    #[inline(always)]
+    unsafe fn to_float(value: __m512i) -> __m512 {
+        _mm512_cvtepi32_ps(value)
+    }
+
+    #[inline(always)]
+    unsafe fn load_bytes(from: *const u8) -> __m512i {
+        _mm512_loadu_si512(from.cast())
+    }
+
+    #[inline(always)]
+    unsafe fn store_bytes(value: __m512i, to: *mut u8) {
+        _mm512_storeu_si512(to.cast(), value);
+    }
+
+    #[inline(always)]
+    unsafe fn byte(value: u8) -> __m512i {
+        _mm512_set1_epi8(value as i8)
+    }
+
+    #[inline(always)]
+    unsafe fn word(value: u32) -> __m512i {
+        _mm512_set1_epi32(value as i32)
+    }
+
+    #[inline(always)]
+    unsafe fn and(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_and_si512(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn or(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_or_si512(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn xor(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_xor_si512(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn shift_right<const BITS: u32>(a: __m512i) -> __m512i {
+        _mm512_srli_epi32::<BITS>(a)
+    }
+
+    #[inline(always)]
+    unsafe fn shift_left<const BITS: u32>(a: __m512i) -> __m512i {
+        _mm512_slli_epi32::<BITS>(a)
+    }
+
+    #[inline(always)]
+    unsafe fn add_words(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_add_epi32(a, b)
+    }
+
+    #[inline(always)]
+    unsafe fn spread(a: __m512i, value: u8) -> __m512i {
+        // The lowest byte of each word four times, each tested for its own bit.
+        let copies = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
+        let set = _mm512_test_epi8_mask(_mm512_shuffle_epi8(a, copies), _mm512_set1_epi32(0x0804_0201));
+        _mm512_maskz_set1_epi8(set, value as i8)
+    }
+
+    #[inline(always)]
+    unsafe fn lookup(table: &[u8; 16], indices: __m512i) -> __m512i {
+        let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
+        _mm512_shuffle_epi8(table, indices)
+    }
+
+    #[inline(always)]
+    unsafe fn entries(table: &[u32], numbers: __m512i) -> __m512i {
+        _mm512_i32gather_epi32::<4>(numbers, table.as_ptr().cast())
+    }
+
+    #[inline(always)]
+    unsafe fn float_from_bits(a: __m512i) -> __m512 {
+        _mm512_castsi512_ps(a)
+    }
+
+    #[inline(always)]
+    unsafe fn byte_to_float<const INDEX: u32>(a: __m512i) -> __m512 {
+        let byte = match INDEX {
+            0 => a,
+            1 => _mm512_srli_epi32::<8>(a),
+            2 => _mm512_srli_epi32::<16>(a),
+            _ => return _mm512_cvtepi32_ps(_mm512_srli_epi32::<24>(a)),
+        };
+        _mm512_cvtepi32_ps(_mm512_and_si512(byte, _mm512_set1_epi32(0xff)))
+    }
+
+    #[inline(always)]
+    unsafe fn signed_byte_to_float<const INDEX: u32>(a: __m512i) -> __m512 {
+        let high = match INDEX {
+            0 => _mm512_slli_epi32::<24>(a),
+            1 => _mm512_slli_epi32::<16>(a),
+            2 => _mm512_slli_epi32::<8>(a),
+            _ => a,
+        };
+        _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(high))
+    }
+
+    #[inline(always)]
+    unsafe fn half_to_float<const INDEX: u32>(a: __m512i) -> __m512 {
+        let half = if INDEX == 0 { a } else { _mm512_srli_epi32::<16>(a) };
+        _mm512_cvtph_ps(_mm512_cvtepi32_epi16(half))
+    }
+
+    #[inline(always)]
+    unsafe fn gather(base: *const u8, offsets: &[i32; 16]) -> __m512i {
+        _mm512_i32gather_epi32::<1>(_mm512_loadu_si512(offsets.as_ptr().cast()), base.cast())
+    }
+
+    #[inline(always)]
+    unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [__m512i; 4] {
+        // Rows r, r + 4, r + 8 and r + 12 in the four quarters; then 4 x 4 words are transposed inside each quarter.
+        let (a, b) = (quarters(base, offsets, 0), quarters(base, offsets, 1));
+        let (c, d) = (quarters(base, offsets, 2), quarters(base, offsets, 3));
+        let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+        let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+        [
+            _mm512_unpacklo_epi64(ab_low, cd_low),
+            _mm512_unpackhi_epi64(ab_low, cd_low),
+            _mm512_unpacklo_epi64(ab_high, cd_high),
+            _mm512_unpackhi_epi64(ab_high, cd_high),
+        ]
+    }
+
+    #[inline(always)]
+    unsafe fn dot(sum: __m512i, weights: __m512i, x: *const i8) -> __m512i {
+        let x = _mm512_set1_epi32(x.cast::<i32>().read_unaligned());
+        _mm512_dpbusd_epi32(sum, weights, x)
+    }
+}
+
+/// Sixteen bytes of the rows `first`, `first + 4`, `first + 8` and `first + 12`.
+///
+/// # Safety
+/// The CPU has AVX-512 F; each of those rows holds sixteen bytes at its offset.
+#[inline(always)]
+unsafe fn quarters(base: *const u8, offsets: &[i32; 16], first: usize) -> __m512i {
+    let mut rows = [_mm_setzero_si128(); 4];
+    for quarter in 0..4 {
+        rows[quarter] = _mm_loadu_si128(base.offset(offsets[first + 4 * quarter] as isize).cast());
+    }
+    let v = _mm512_castsi128_si512(rows[0]);
+    let v = _mm512_inserti32x4::<1>(v, rows[1]);
+    let v = _mm512_inserti32x4::<2>(v, rows[2]);
+    _mm512_inserti32x4::<3>(v, rows[3])
+}
+
+/// Whether this CPU has what [`Avx512`] stands for.
+pub fn is_supported() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vnni")
+}
+
+/// The integer kernel for `quant`, if there is one.
+pub fn strips(quant: Quant) -> Option<Strips> {
+    quant::visit(quant, Compile)
+}
+
+/// Quantises one row of activations.
+///
+/// # Safety
+/// The CPU has the instructions.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+pub unsafe fn quantise(mut row: RowMut<'_>, x: &[f32]) {
+    row.quantise(x);
+}
+
+/// Compiles the kernel of a storage type for [`Avx512`].
+struct Compile;
+
+impl Visitor for Compile {
+    type Output = Strips;
+
+    fn visit<U: Unpack>(self) -> Strips {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+        unsafe fn run<U: Unpack>(product: &Product<'_>, number: usize, panel: &mut Panel) {
+            // SAFETY: the caller's contract is the same.
+            unsafe { panel::strip::<Avx512, U>(product, number, panel) };
+        }
+        Strips { lanes: Avx512::LANES, run: run::<U>, prepare: Corrections::prepare::<U> }
+    }
+}
+
+/// One tile of attention.
+///
+/// # Safety
+/// The CPU has the instructions; no other worker writes the rows of the tile.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,f16c")]
+pub unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { attend::tile::<Avx512>(task, tile, scratch) };
+}
+
+/// `gate = activation(gate) * up`, or `gate = activation(up)`.
+///
+/// # Safety
+/// The CPU has the instructions.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+pub unsafe fn activate(activation: Activation, gated: bool, gate: &mut [f32], up: &[f32]) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { elementwise::activate::<Avx512>(activation, gated, gate, up) };
+}
+
+/// Normalises every group.
+///
+/// # Safety
+/// The CPU has the instructions.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
+pub unsafe fn norm(norm: &Norm<Weight>, to: &mut [f32]) {
+    elementwise::norm(norm, to);
+}
+
+/// Some rows of a product with floating-point weights.
+///
+/// # Safety
+/// The CPU has the instructions; the rest as [`floats::rows`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,f16c")]
+pub unsafe fn floats(product: &floats::Product<'_>, format: floats::Format, rows: Range<usize>) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { floats::rows::<Avx512>(product, format, rows) };
+}
