@@ -34,12 +34,51 @@ pub(super) fn forbidden(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Every `unsafe` has its argument right above it.
+/// Every `unsafe` has its argument right above it. The methods of an unsafe trait are argued once, above the trait; a method
+/// of an `impl` of a trait, where the trait declares it.
 pub(super) fn safety_comments(tree: &Tree) -> Vec<Finding> {
     let advice = "write `// SAFETY:` above it: why this is sound, checkable without leaving the file \
                   (`# Safety` for what a caller must uphold)";
-    let unargued = |&(path, line): &(&str, usize)| !tree.file(path).is_some_and(|file| is_argued(&file.text, line));
-    uses(tree).filter(unargued).map(|(path, line)| Finding::new(path, line, advice)).collect()
+    let mut findings = Vec::new();
+    for (file, tokens) in tree.rust() {
+        let inherits = inheriting(tokens, |line| is_argued(&file.text, line));
+        for start in openings(tokens) {
+            let is_method = tokens.get(start + 1).is_some_and(|next| next.text == "fn");
+            let inherited = is_method && inherits.iter().any(|range| range.contains(&start));
+            if !inherited && !is_argued(&file.text, tokens[start].line) {
+                findings.push(Finding::new(&file.path, tokens[start].line, advice));
+            }
+        }
+    }
+    findings
+}
+
+/// The token ranges whose unsafe methods are argued elsewhere: the bodies of argued unsafe traits and of all trait impls.
+fn inheriting(tokens: &[Token], is_argued: impl Fn(usize) -> bool) -> Vec<std::ops::Range<usize>> {
+    let body = |start: usize| {
+        let open = start + tokens[start..].iter().position(|token| token.text == "{")?;
+        let mut depth = 0usize;
+        let close = tokens[open..].iter().position(|token| {
+            match token.text.as_str() {
+                "{" => depth += 1,
+                "}" => depth -= 1,
+                _ => {}
+            }
+            depth == 0
+        })?;
+        Some((open, open + close))
+    };
+    let range = |start: usize| {
+        let before = start.checked_sub(1).is_some_and(|before| tokens[before].text == "unsafe");
+        let (open, close) = body(start)?;
+        let argued = match tokens[start].text.as_str() {
+            "trait" => before && is_argued(tokens[start].line),
+            "impl" => tokens[start..open].iter().any(|token| token.text == "for"),
+            _ => false,
+        };
+        argued.then_some(open..close)
+    };
+    (0..tokens.len()).filter_map(range).collect()
 }
 
 /// Whether a comment right above `line` argues for it.
@@ -68,8 +107,15 @@ pub(super) fn listed(tree: &Tree) -> Vec<Finding> {
     let mut named = BTreeSet::new();
     for (index, line) in list.lines().enumerate() {
         for path in line.split('`').filter(|part| part.starts_with("crates/") && extension(part) == "rs") {
-            named.insert(path);
-            if !using.contains(path) {
+            // `folder/*.rs` stands for every file of the folder that uses `unsafe`.
+            let folder = path.strip_suffix("*.rs");
+            let meant = using.iter().filter(|file| match folder {
+                Some(folder) => file.strip_prefix(folder).is_some_and(|name| !name.contains('/')),
+                None => **file == path,
+            });
+            let before = named.len();
+            named.extend(meant.copied());
+            if named.len() == before {
                 findings.push(Finding::new(LIST, index + 1, format!("`{path}` uses no `unsafe`: remove it here")));
             }
         }
@@ -82,10 +128,12 @@ pub(super) fn listed(tree: &Tree) -> Vec<Finding> {
 
 /// Every place that opens something unsafe, as path and line.
 fn uses(tree: &Tree) -> impl Iterator<Item = (&str, usize)> {
-    tree.rust().flat_map(|(file, tokens)| {
-        let opens = |&start: &usize| tokens[start].text == "unsafe" && !is_type(&tokens[start..]);
-        (0..tokens.len()).filter(opens).map(|start| (file.path.as_str(), tokens[start].line))
-    })
+    tree.rust().flat_map(|(file, tokens)| openings(tokens).map(|start| (file.path.as_str(), tokens[start].line)))
+}
+
+/// Every token that opens something unsafe.
+fn openings(tokens: &[Token]) -> impl Iterator<Item = usize> {
+    (0..tokens.len()).filter(|&start| tokens[start].text == "unsafe" && !is_type(&tokens[start..]))
 }
 
 /// Whether the `unsafe` that `tokens` begin with belongs to the type of a function pointer, which does nothing by itself.
@@ -153,12 +201,24 @@ mod tests {
     }
 
     #[test]
+    fn methods_inherit_the_argument_of_their_trait() {
+        let found = |text| lines(safety_comments(&Tree::planted(&[(PLACE, text)])));
+        assert_eq!(found("/// # Safety\n/// AVX2.\nunsafe trait T {\n\n\n\n    unsafe fn f();\n}\n"), NOWHERE);
+        assert_eq!(found("unsafe trait T {\n\n\n\n    unsafe fn f();\n}\n"), [1, 5]);
+        assert_eq!(found("impl T for S {\n    unsafe fn f() {\n        unsafe { g() }\n    }\n}\n"), [3]);
+        assert_eq!(found("impl S {\n    unsafe fn f() {}\n}\n"), [2]);
+    }
+
+    #[test]
     fn the_list_and_the_files_agree() {
         let text = "// SAFETY: none needed.\nunsafe impl Send for S {}\n";
         assert_eq!(
             listed(&Tree::planted(&[(PLACE, text), (LIST, "- `crates/device-cpu/src/pool.rs`: threads\n")])),
             []
         );
+        assert_eq!(listed(&Tree::planted(&[(PLACE, text), (LIST, "- `crates/device-cpu/src/*.rs`: threads\n")])), []);
+        let elsewhere = listed(&Tree::planted(&[(PLACE, text), (LIST, "- `crates/device-cpu/*.rs`: threads\n")]));
+        assert_eq!(elsewhere.len(), 2);
         assert_eq!(listed(&Tree::planted(&[(PLACE, text)]))[0].path, PLACE);
         let stale = listed(&Tree::planted(&[(LIST, "# Unsafe\n- `crates/device-cpu/src/gone.rs`: threads\n")]));
         assert_eq!((stale[0].path.as_str(), stale[0].line), (LIST, 2));
