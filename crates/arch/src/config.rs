@@ -12,6 +12,7 @@ use crate::name::{Name, Role};
 /// GGUF setting -> where `config.json` keeps it, first match wins; a dot goes into an object.
 const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("activation", &["hidden_act", "hidden_activation", "activation_function"]),
+    ("attention_bias", &["attention_bias"]),
     ("attention.head_count", &["num_attention_heads", "n_head"]),
     ("attention.head_count_kv", &["num_key_value_heads"]),
     ("attention.key_length", &["head_dim"]),
@@ -27,11 +28,15 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("feed_forward_length", &["intermediate_size"]),
     ("final_logit_softcapping", &["final_logit_softcapping"]),
     ("logit_scale", &["logits_scaling"]),
+    ("layer_types", &["layer_types"]),
+    ("max_window_layers", &["max_window_layers"]),
+    ("mlp_bias", &["mlp_bias"]),
     ("partial_rotary_factor", &["partial_rotary_factor", "rope_parameters.partial_rotary_factor", "rope_pct"]),
     ("residual_scale", &["residual_multiplier"]),
     ("rope.freq_base", &["rope_theta", "rope_parameters.rope_theta"]),
     ("tie_word_embeddings", &["tie_word_embeddings"]),
     ("use_parallel_residual", &["use_parallel_residual"]),
+    ("use_sliding_window", &["use_sliding_window"]),
     ("vocab_size", &["vocab_size"]),
 ];
 
@@ -143,14 +148,18 @@ impl<'a> Config<'a> {
 
     /// A whole number between `1` and `limit`.
     pub fn count(&self, key: &str, limit: u32) -> Result<u32, Error> {
-        self.optional_count(key, limit)?.ok_or_else(|| self.missing(key))
+        match self.optional_count(key, limit)? {
+            Some(number) => Ok(number),
+            None if self.setting(key).is_some() => {
+                Err(self.invalid(key, "0", &format!("a whole number from 1 to {limit}")))
+            }
+            None => Err(self.missing(key)),
+        }
     }
 
-    /// A whole number between `1` and `limit`, if the setting is there and not zero.
+    /// A whole number between `1` and `limit`; none where the setting is missing or zero, which turns it off.
     pub fn optional_count(&self, key: &str, limit: u32) -> Result<Option<u32>, Error> {
-        let Some(setting) = self.setting(key) else {
-            return Ok(None);
-        };
+        let Some(setting) = self.setting(key) else { return Ok(None) };
         let number = setting.as_u64();
         match number.and_then(|number| u32::try_from(number).ok()).filter(|&number| number <= limit) {
             Some(0) => Ok(None),
@@ -175,11 +184,28 @@ impl<'a> Config<'a> {
         }
     }
 
+    /// A number over zero, if the setting is there.
+    pub fn optional_positive(&self, key: &str) -> Result<Option<f32>, Error> {
+        match self.optional_number(key)? {
+            Some(number) if number <= 0.0 => Err(self.invalid(key, &number.to_string(), "a number over zero")),
+            number => Ok(number),
+        }
+    }
+
+    /// The cap of a soft cap: a number over zero; none where the setting is missing or zero, which turns it off.
+    pub fn soft_cap(&self, key: &str) -> Result<Option<f32>, Error> {
+        match self.optional_number(key)? {
+            Some(0.0) => Ok(None),
+            _ => self.optional_positive(key),
+        }
+    }
+
     /// A truth value; `false` if the setting is not there.
-    pub fn flag(&self, key: &str) -> bool {
+    pub fn flag(&self, key: &str) -> Result<bool, Error> {
         match self.setting(key) {
-            Some(Setting::Gguf(Value::Bool(value)) | Setting::Json(Json::Bool(value))) => *value,
-            _ => false,
+            None => Ok(false),
+            Some(Setting::Gguf(Value::Bool(value)) | Setting::Json(Json::Bool(value))) => Ok(*value),
+            Some(setting) => Err(self.invalid(key, &setting.show(), "true or false")),
         }
     }
 
@@ -245,7 +271,7 @@ impl<'a> Config<'a> {
         Error::Invalid { family: self.family.name, key: self.file_key(key), found, expected: expected.to_owned() }
     }
 
-    fn missing(&self, key: &str) -> Error {
+    pub(crate) fn missing(&self, key: &str) -> Error {
         Error::Missing { family: self.family.name, key: self.file_key(key) }
     }
 
@@ -320,9 +346,14 @@ impl Setting<'_> {
         }
     }
 
-    fn show(&self) -> String {
+    pub(crate) fn show(&self) -> String {
         match self {
-            Self::Gguf(value) => format!("{value:?}"),
+            Self::Gguf(Value::Unsigned(number)) => number.to_string(),
+            Self::Gguf(Value::Signed(number)) => number.to_string(),
+            Self::Gguf(Value::Float(number)) => number.to_string(),
+            Self::Gguf(Value::Bool(value)) => value.to_string(),
+            Self::Gguf(Value::String(text)) => format!("{text:?}"),
+            Self::Gguf(_) => "a list".to_owned(),
             Self::Json(value) => value.to_string(),
         }
     }

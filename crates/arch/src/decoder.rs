@@ -43,6 +43,12 @@ pub struct Numbers {
     pub epsilon: f32,
     /// What norm weights leave out in this file: one, where they are stored around zero.
     pub norm_plus: f32,
+    /// The activation that the configuration names, if it names one.
+    pub activation: Option<Activation>,
+    /// The window of windowed layers.
+    pub window_tokens: Option<u32>,
+    /// Which layers are windowed, where the configuration lists them.
+    pub windowed: Option<Vec<bool>>,
 }
 
 /// One layer of a family being described.
@@ -56,6 +62,12 @@ pub struct Layer<'a> {
 impl Numbers {
     /// Reads the settings that every decoder has; RMS norms stored as they are.
     pub fn read(config: &Config<'_>) -> Result<Self, Error> {
+        config.flag("attention_bias")?;
+        config.flag("mlp_bias")?;
+        if let Some(method) = config.json("quantization_config") {
+            let method = method.get("quant_method").and_then(Json::as_str).unwrap_or("unknown");
+            return Err(config.unsupported(format!("a safetensors model quantised by {method:?}")));
+        }
         let hidden = config.count("embedding_length", HIDDEN_MAX)?;
         let heads = config.count("attention.head_count", HEADS_MAX)?;
         let kv_heads = config.optional_count("attention.head_count_kv", HEADS_MAX)?.unwrap_or(heads);
@@ -74,18 +86,22 @@ impl Numbers {
         if config.optional_count("attention.value_length", HEAD_DIM_MAX)?.is_some_and(|length| length != head_dim) {
             return Err(config.unsupported("attention with values of another width than keys"));
         }
-        let (norm, epsilon) = match config.optional_number("attention.layer_norm_rms_epsilon")? {
-            Some(epsilon) => (NormKind::Rms, epsilon),
-            None => (NormKind::Layer, config.number("attention.layer_norm_epsilon")?),
+        let (norm, key) = match config.setting("attention.layer_norm_rms_epsilon") {
+            Some(_) => (NormKind::Rms, "attention.layer_norm_rms_epsilon"),
+            None => (NormKind::Layer, "attention.layer_norm_epsilon"),
         };
-        let rows = config.rows_of("token_embd.weight").and_then(|rows| u32::try_from(rows).ok());
-        let vocab = match rows.filter(|&rows| rows > 0 && rows <= VOCAB_MAX) {
-            Some(rows) => rows,
-            None => config.count("vocab_size", VOCAB_MAX)?,
-        };
+        let epsilon = config.number(key)?;
+        if !(0.0..=1.0).contains(&epsilon) {
+            return Err(config.invalid(key, &epsilon.to_string(), "a number from 0 to 1"));
+        }
+        // A GGUF need not say it; a configuration that contradicts its own table fails on the table's dimensions.
+        let rows = config.rows_of("token_embd.weight").filter(|_| config.is_gguf());
+        let rows = rows.and_then(|rows| u32::try_from(rows).ok()).filter(|&rows| rows > 0 && rows <= VOCAB_MAX);
+        let vocab = rows.map_or_else(|| config.count("vocab_size", VOCAB_MAX), Ok)?;
+        let layers = config.count("block_count", LAYERS_MAX)?;
         Ok(Self {
             hidden,
-            layers: config.count("block_count", LAYERS_MAX)?,
+            layers,
             heads,
             kv_heads,
             head_dim,
@@ -95,8 +111,38 @@ impl Numbers {
             norm,
             epsilon,
             norm_plus: 0.0,
+            activation: activation(config)?,
+            window_tokens: config.optional_count("attention.sliding_window", u32::MAX)?,
+            windowed: windowed(config, layers)?,
         })
     }
+}
+
+/// The activation that the configuration names; a GGUF leaves it to the family.
+fn activation(config: &Config<'_>) -> Result<Option<Activation>, Error> {
+    let Some(setting) = config.setting("activation") else { return Ok(None) };
+    match config.text("activation") {
+        Some("silu" | "swish") => Ok(Some(Activation::Silu)),
+        Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_tanh") => Ok(Some(Activation::GeluTanh)),
+        Some("gelu") => Ok(Some(Activation::Gelu)),
+        Some("relu2" | "relu_squared") => Ok(Some(Activation::ReluSquared)),
+        Some(other) => Err(config.unsupported(format!("the activation {other:?}"))),
+        None => Err(config.invalid("activation", &setting.show(), "the name of an activation")),
+    }
+}
+
+/// Which layers are windowed, where the configuration lists them.
+fn windowed(config: &Config<'_>, layers: u32) -> Result<Option<Vec<bool>>, Error> {
+    let Some(list) = config.json("layer_types") else { return Ok(None) };
+    let kinds = list.as_array().filter(|kinds| kinds.len() == layers as usize);
+    let expected = format!("a list of {layers} times full_attention or sliding_attention");
+    let kinds = kinds.ok_or_else(|| config.invalid("layer_types", &list.to_string(), &expected))?;
+    let kind = |kind: &Json| match kind.as_str() {
+        Some("full_attention") => Ok(false),
+        Some("sliding_attention") => Ok(true),
+        _ => Err(config.unsupported(format!("a layer of the type {kind}"))),
+    };
+    kinds.iter().map(kind).collect::<Result<_, _>>().map(Some)
 }
 
 /// A decoder of blocks that `block` describes, with a tied or separate head.
@@ -109,7 +155,7 @@ pub fn decoder(
     let blocks = (0..numbers.layers).map(|index| block(&Layer { index, config, numbers })).collect::<Result<_, _>>()?;
     let table = config.matrix("token_embd.weight", numbers.vocab, numbers.hidden);
     // A GGUF without a head, or a configuration that says so, shares the embedding table.
-    let tied = if config.is_gguf() { !config.has("output.weight") } else { config.flag("tie_word_embeddings") };
+    let tied = if config.is_gguf() { !config.has("output.weight") } else { config.flag("tie_word_embeddings")? };
     let output = Linear {
         rows: numbers.vocab,
         columns: numbers.hidden,
@@ -143,12 +189,18 @@ pub fn rope(config: &Config<'_>, numbers: &Numbers, style: RopeStyle) -> Result<
     let scaling = if config.is_gguf() {
         gguf_scaling(config, numbers, dims)?
     } else {
-        match config.json("rope_scaling").or_else(|| config.json("rope_parameters")) {
-            Some(parameters) => hugging_face_scaling(config, numbers, dims, parameters)?,
-            None => RopeScaling::None,
+        // Two names of one setting: the older one, and the one that also holds the base.
+        let parts = ["rope_scaling", "rope_parameters"].map(|key| config.json(key));
+        let mut scaling = RopeScaling::None;
+        for parameters in parts.into_iter().flatten() {
+            let stated = hugging_face_scaling(config, numbers, dims, parameters)?;
+            if matches!(scaling, RopeScaling::None) {
+                scaling = stated;
+            }
         }
+        scaling
     };
-    Ok(Rope { style, dims, base: config.optional_number("rope.freq_base")?.unwrap_or(10_000.0), scaling })
+    Ok(Rope { style, dims, base: config.optional_positive("rope.freq_base")?.unwrap_or(10_000.0), scaling })
 }
 
 /// For families whose GGUF converter reorders the rows of q and k so that neighbouring values turn together.
@@ -169,7 +221,14 @@ pub fn hugging_face_scaling(
         let number = value.and_then(Json::as_f64).map(|number| number as f32).filter(|number| number.is_finite());
         number.filter(|&number| number > 0.0).ok_or_else(|| config.invalid(key, &found, "a number over zero"))
     };
-    match parameters.get("rope_type").or_else(|| parameters.get("type")).and_then(Json::as_str) {
+    if !parameters.is_object() {
+        return Err(config.invalid("rope_scaling", &parameters.to_string(), "an object"));
+    }
+    let kind = parameters.get("rope_type").or_else(|| parameters.get("type"));
+    if let Some(kind) = kind.filter(|kind| !kind.is_string()) {
+        return Err(config.invalid("rope_type", &kind.to_string(), "the name of a rope type"));
+    }
+    match kind.and_then(Json::as_str) {
         None | Some("default") => Ok(RopeScaling::None),
         Some("linear") => Ok(RopeScaling::Linear { factor: number("factor")? }),
         Some("llama3") => Ok(RopeScaling::Llama3 {
@@ -183,11 +242,19 @@ pub fn hugging_face_scaling(
                 let values = parameters.get(key).and_then(Json::as_array);
                 let values = values.filter(|values| values.len() == dims as usize / 2);
                 let numbers = values.and_then(|values| values.iter().map(|v| Some(v.as_f64()? as f32)).collect());
-                let expected = format!("{} numbers", dims / 2);
-                Ok(Factors::Numbers(numbers.ok_or_else(|| config.invalid(key, "something else", &expected))?))
+                let expected = format!("a list of {} numbers", dims / 2);
+                let found = parameters.get(key).map_or_else(|| "missing".to_owned(), Json::to_string);
+                Ok(Factors::Numbers(numbers.ok_or_else(|| config.invalid(key, &found, &expected))?))
             };
-            let original = config.json("original_max_position_embeddings").and_then(Json::as_f64);
-            let original = original.map_or_else(|| number("original_max_position_embeddings"), |n| Ok(n as f32))?;
+            let key = "original_max_position_embeddings";
+            let original = match config.json(key) {
+                Some(stated) => {
+                    let stated_number = stated.as_u64().filter(|&n| n > 0 && n <= u64::from(CONTEXT_MAX));
+                    stated_number.ok_or_else(|| config.invalid(key, &stated.to_string(), "a whole number over zero"))?
+                        as f32
+                }
+                None => number(key)?,
+            };
             let stated = parameters.get("attention_factor").and_then(Json::as_f64).map(|factor| factor as f32);
             Ok(RopeScaling::LongShort {
                 original_context_tokens: original as u32,
@@ -244,15 +311,23 @@ impl Layer<'_> {
         norm(self.config, self.numbers, &format!("blk.{}.{slot}", self.index), width)
     }
 
-    /// A matrix with its bias if the file has one.
+    /// A matrix with its bias if the file has one, or the configuration says that it must.
     pub fn linear(&self, slot: &str, rows: u32, columns: u32) -> Linear<Name> {
         let bias = format!("blk.{}.{slot}.bias", self.index);
+        let stated = if slot.starts_with("attn_") { "attention_bias" } else { "mlp_bias" };
+        let must = matches!(self.config.flag(stated), Ok(true));
         Linear {
             rows,
             columns,
             weight: self.config.matrix(&format!("blk.{}.{slot}.weight", self.index), rows, columns),
-            bias: self.config.has(&bias).then(|| self.config.vector(&bias, rows, 0.0)),
+            bias: (must || self.config.has(&bias)).then(|| self.config.vector(&bias, rows, 0.0)),
         }
+    }
+
+    /// The window of this layer: as the configuration lists it, else where the family `usually` has one.
+    pub fn window(&self, usually: bool) -> Option<u32> {
+        let windowed = self.numbers.windowed.as_ref().map_or(usually, |listed| listed[self.index as usize]);
+        self.numbers.window_tokens.filter(|_| windowed)
     }
 
     /// A matrix whose bias must be there.
@@ -287,20 +362,20 @@ impl Layer<'_> {
             q_norm: None,
             k_norm: None,
             rope: Some(0),
-            window_tokens: None,
+            window_tokens: self.window(false),
             soft_cap: None,
             scale: 1.0 / (head_dim as f32).sqrt(),
         }
     }
 
-    /// A gated feed-forward network of three matrices.
-    pub fn gated(&self, activation: Activation) -> Dense<Name> {
+    /// A gated feed-forward network of three matrices, with the activation that the configuration names, else the `usual` one.
+    pub fn gated(&self, usual: Activation) -> Dense<Name> {
         let Numbers { hidden, ffn, .. } = *self.numbers;
         Dense {
             gate: Some(self.linear("ffn_gate", ffn, hidden)),
             up: self.linear("ffn_up", ffn, hidden),
             down: self.linear("ffn_down", hidden, ffn),
-            activation,
+            activation: self.numbers.activation.unwrap_or(usual),
         }
     }
 

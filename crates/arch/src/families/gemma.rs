@@ -10,7 +10,8 @@ pub(super) static FAMILY: Family = Family {
     gguf: &["gemma"],
     hugging_face: &["GemmaForCausalLM"],
     tensors: &[],
-    keys: &[],
+    // The older `hidden_act` of these files says gelu and means its tanh form.
+    keys: &[("activation", &["hidden_activation"])],
     shape: |config| {
         // The GGUF converter has added the one already.
         let norm_plus = if config.is_gguf() { 0.0 } else { 1.0 };

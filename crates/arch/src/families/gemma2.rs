@@ -26,11 +26,10 @@ pub(super) const TENSORS: &[(&str, &str)] = &[
 fn shape(config: &Config<'_>) -> Result<Shape<Name>, Error> {
     let norm_plus = if config.is_gguf() { 0.0 } else { 1.0 };
     let numbers = Numbers { norm_plus, ..Numbers::read(config)? };
-    let window = config.optional_count("attention.sliding_window", u32::MAX)?;
-    let soft_cap = config.optional_number("attn_logit_softcapping")?;
+    let soft_cap = config.soft_cap("attn_logit_softcapping")?;
     let scale = query_scale(config, &numbers, 46)?;
     let shape = decoder(config, &numbers, vec![rope(config, &numbers, RopeStyle::Halves)?], |layer| {
-        let window_tokens = window.filter(|_| layer.index % 2 == 0);
+        let window_tokens = layer.window(layer.index % 2 == 0);
         let attention = Attention { window_tokens, soft_cap, scale, ..layer.attention() };
         let block = layer.pre_norm(attention, layer.gated(Activation::GeluTanh));
         Ok(Block {
@@ -40,13 +39,17 @@ fn shape(config: &Config<'_>) -> Result<Shape<Name>, Error> {
         })
     })?;
     let embed = Embed { scale: (numbers.hidden as f32).sqrt(), ..shape.embed };
-    let head = Head { soft_cap: config.optional_number("final_logit_softcapping")?, ..shape.head };
+    let head = Head { soft_cap: config.soft_cap("final_logit_softcapping")?, ..shape.head };
     Ok(Shape { embed, head, ..shape })
 }
 
 /// The factor on the scores: stated in `config.json`; a GGUF leaves it out, where the one model that differs from
 /// `1 / sqrt(head_dim)`, the 27B, is told by its number of layers.
 pub(super) fn query_scale(config: &Config<'_>, numbers: &Numbers, layers_of_27b: u32) -> Result<f32, Error> {
-    let usual = if config.is_gguf() && numbers.layers == layers_of_27b { numbers.hidden / numbers.heads } else { numbers.head_dim };
-    Ok(1.0 / config.optional_number("query_pre_attn_scalar")?.unwrap_or(usual as f32).sqrt())
+    let usual = if config.is_gguf() && numbers.layers == layers_of_27b {
+        numbers.hidden / numbers.heads
+    } else {
+        numbers.head_dim
+    };
+    Ok(1.0 / config.optional_positive("query_pre_attn_scalar")?.unwrap_or(usual as f32).sqrt())
 }

@@ -26,16 +26,15 @@ pub(super) static FAMILY: Family = Family {
 fn shape(config: &Config<'_>) -> Result<Shape<Name>, Error> {
     let norm_plus = if config.is_gguf() { 0.0 } else { 1.0 };
     let numbers = Numbers { norm_plus, ..Numbers::read(config)? };
-    let window = config.optional_count("attention.sliding_window", u32::MAX)?;
     let pattern = config.optional_count("sliding_window_pattern", 1024)?.unwrap_or(6);
     let scale = gemma2::query_scale(config, &numbers, 62)?;
     let shape = decoder(config, &numbers, ropes(config, &numbers)?, |layer| {
-        let full = (layer.index + 1) % pattern == 0;
+        let window_tokens = layer.window((layer.index + 1) % pattern != 0);
         let attention = Attention {
             q_norm: Some(layer.norm_of("attn_q_norm", numbers.head_dim)),
             k_norm: Some(layer.norm_of("attn_k_norm", numbers.head_dim)),
-            rope: Some(usize::from(!full)),
-            window_tokens: window.filter(|_| !full),
+            rope: Some(usize::from(window_tokens.is_some())),
+            window_tokens,
             scale,
             ..layer.attention()
         };
@@ -47,7 +46,7 @@ fn shape(config: &Config<'_>) -> Result<Shape<Name>, Error> {
         })
     })?;
     let embed = Embed { scale: (numbers.hidden as f32).sqrt(), ..shape.embed };
-    let head = Head { soft_cap: config.optional_number("final_logit_softcapping")?, ..shape.head };
+    let head = Head { soft_cap: config.soft_cap("final_logit_softcapping")?, ..shape.head };
     Ok(Shape { embed, head, ..shape })
 }
 
@@ -57,7 +56,7 @@ fn ropes(config: &Config<'_>, numbers: &Numbers) -> Result<Vec<Rope<Name>>, Erro
     if let Some(parameters) = config.json("rope_parameters.full_attention").filter(|value| Json::is_object(value)) {
         full.scaling = hugging_face_scaling(config, numbers, full.dims, parameters)?;
     }
-    let base = config.optional_number("rope.freq_base_swa")?.unwrap_or(10_000.0);
+    let base = config.optional_positive("rope.freq_base_swa")?.unwrap_or(10_000.0);
     let windowed = Rope { base, scaling: RopeScaling::None, ..full.clone() };
     Ok(vec![full, windowed])
 }

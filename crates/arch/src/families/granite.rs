@@ -12,8 +12,8 @@ pub(super) static FAMILY: Family = Family {
     keys: &[],
     shape: |config| {
         let numbers = Numbers::read(config)?;
-        let residual = config.optional_number("residual_scale")?.unwrap_or(1.0);
-        let scale = config.optional_number("attention.scale")?;
+        let residual = config.optional_positive("residual_scale")?.unwrap_or(1.0);
+        let scale = config.optional_positive("attention.scale")?;
         let shape = decoder(config, &numbers, vec![permuted_rope(config, &numbers)?], |layer| {
             let usual = layer.attention();
             let attention = Attention { scale: scale.unwrap_or(usual.scale), ..usual };
@@ -24,9 +24,9 @@ pub(super) static FAMILY: Family = Family {
                 ..block
             })
         })?;
-        let embed = Embed { scale: config.optional_number("embedding_scale")?.unwrap_or(1.0), ..shape.embed };
+        let embed = Embed { scale: config.optional_positive("embedding_scale")?.unwrap_or(1.0), ..shape.embed };
         // The setting divides.
-        let head = Head { scale: 1.0 / config.optional_number("logit_scale")?.unwrap_or(1.0), ..shape.head };
+        let head = Head { scale: 1.0 / config.optional_positive("logit_scale")?.unwrap_or(1.0), ..shape.head };
         Ok(Shape { embed, head, ..shape })
     },
 };

@@ -14,9 +14,8 @@ pub(super) static FAMILY: Family = Family {
     keys: &[],
     shape: |config| {
         let numbers = Numbers::read(config)?;
-        let window_tokens = config.optional_count("attention.sliding_window", u32::MAX)?;
         decoder(config, &numbers, vec![permuted_rope(config, &numbers)?], |layer| {
-            let attention = Attention { window_tokens, ..layer.attention() };
+            let attention = Attention { window_tokens: layer.window(true), ..layer.attention() };
             Ok(layer.pre_norm(attention, layer.gated(Activation::Silu)))
         })
     },

@@ -9,10 +9,7 @@ pub(super) static FAMILY: Family = Family {
     name: "olmo2",
     gguf: &["olmo2"],
     hugging_face: &["Olmo2ForCausalLM"],
-    tensors: &[
-        ("post_attention_norm", "post_attention_layernorm"),
-        ("post_ffw_norm", "post_feedforward_layernorm"),
-    ],
+    tensors: &[("post_attention_norm", "post_attention_layernorm"), ("post_ffw_norm", "post_feedforward_layernorm")],
     keys: &[],
     shape: |config| {
         let numbers = Numbers::read(config)?;

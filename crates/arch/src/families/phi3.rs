@@ -14,13 +14,12 @@ pub(super) static FAMILY: Family = Family {
     shape: |config| {
         let numbers = Numbers::read(config)?;
         let Numbers { hidden, heads, kv_heads, head_dim, ffn, .. } = numbers;
-        let window_tokens = config.optional_count("attention.sliding_window", u32::MAX)?;
         decoder(config, &numbers, vec![rope(config, &numbers, RopeStyle::Halves)?], |layer| {
             let rows = [heads * head_dim, kv_heads * head_dim, kv_heads * head_dim];
             let [q, k, v] = layer.split("attn_qkv", rows, hidden);
             let [gate, up] = layer.split("ffn_up", [ffn, ffn], hidden);
             let dense = Dense { gate: Some(gate), up, ..layer.gated(Activation::Silu) };
-            Ok(layer.pre_norm(Attention { q, k, v, window_tokens, ..layer.attention() }, dense))
+            Ok(layer.pre_norm(Attention { q, k, v, window_tokens: layer.window(true), ..layer.attention() }, dense))
         })
     },
 };

@@ -11,7 +11,10 @@ pub(super) static FAMILY: Family = Family {
     tensors: &[],
     keys: &[("qk_layernorm", &["qk_layernorm"])],
     shape: |config| {
-        if config.flag("use_parallel_residual") || config.flag("qk_layernorm") || config.has("blk.0.attn_q_norm.weight") {
+        if config.flag("use_parallel_residual")?
+            || config.flag("qk_layernorm")?
+            || config.has("blk.0.attn_q_norm.weight")
+        {
             return Err(config.unsupported("the 12B form, with parallel branches and a norm for each head,"));
         }
         let numbers = Numbers::read(config)?;

@@ -128,13 +128,13 @@ impl Driver {
     fn pass(&mut self) -> anyhow::Result<f64> {
         let choices = vec![Choice::Greedy { mask: None }; self.batch.outputs.len()];
         let start = Instant::now();
-        let executor = self.engine.executor();
-        executor.launch(&self.batch)?;
-        let sampled = executor.sample(&choices)?;
+        self.engine.executor().launch(&self.batch)?;
+        let sampled = self.engine.executor().sample(&choices)?;
         let seconds = start.elapsed().as_secs_f64();
         let Some(tokens) = sampled.tokens.iter().copied().collect::<Option<Vec<u32>>>() else {
-            bail!("the logits are not numbers: the model's weights may be damaged");
+            return Err(Error::NotFinite.into());
         };
+        self.engine.verify_unchanged()?;
         if tokens.len() == self.next.len() {
             self.next = tokens;
         }
