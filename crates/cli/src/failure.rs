@@ -59,9 +59,12 @@ pub fn report_usage(error: &clap::Error) -> ExitCode {
 /// Says which model an error is about, where the error itself does not.
 pub fn about_model(name: Option<&str>, error: Error) -> anyhow::Error {
     match &error {
-        Error::Architecture(_) | Error::Weights(_) | Error::Window(_) | Error::Tokenizer(_) | Error::Template(_) => {
-            anyhow::Error::new(error).context(name.unwrap_or(DEFAULT_NAME).to_owned())
-        }
+        Error::Architecture(_)
+        | Error::Weights(_)
+        | Error::Window(_)
+        | Error::Tokenizer(_)
+        | Error::Template(_)
+        | Error::NotFinite => anyhow::Error::new(error).context(name.unwrap_or(DEFAULT_NAME).to_owned()),
         // Files are named by who reads them; the rest is not about the model.
         Error::File(_)
         | Error::Sampling(_)

@@ -7,7 +7,7 @@ mod kauri;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use kauri::{kauri, output, output_of};
+use kauri::{kauri, output, output_of, repository};
 use serde_json::Value as Json;
 
 /// Greedy, and short.
@@ -125,4 +125,38 @@ fn ctrl_c_ends_the_answer_with_what_is_written() {
     stdout.read_to_end(&mut rest).expect("the rest");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert_eq!(rest.last(), Some(&b'\n'));
+}
+
+#[test]
+fn the_window_is_what_was_asked_for() {
+    for window in ["20", "32", "33"] {
+        let arguments = ["run", "--raw", "--json", "--temperature", "0", "--context", window, "Once upon a time"];
+        let events = output(&arguments);
+        let done: Json = serde_json::from_str(events.lines().last().expect("an event")).expect("JSON");
+        let tokens =
+            done["prompt_tokens"].as_u64().expect("a count") + done["output_tokens"].as_u64().expect("a count");
+        assert_eq!((done["finish"].as_str(), tokens.to_string().as_str()), (Some("window"), window));
+    }
+    kauri(&["run", "--context", "2", "Why is decode slow?"], b"").refused("window", "the window holds 2");
+}
+
+/// A model file that another program shortens while it is read ends in one line, whenever that happens.
+#[cfg(unix)]
+#[test]
+fn a_model_that_is_shortened_meanwhile_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for delay_ms in [3, 30, 150] {
+        let path = folder.path().join("nano.gguf");
+        std::fs::copy(repository().join("models/kauri-nano-Q4_K_M.gguf"), &path).expect("a copy");
+        let file = std::fs::OpenOptions::new().write(true).open(&path).expect("the copy");
+        let shorten = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(delay_ms));
+            file.set_len(300_000).expect("shorter");
+        });
+        let model = path.to_str().expect("UTF-8");
+        let ran = kauri(&["run", "--raw", "--model", model, "--isa", "scalar", "--max-tokens", "1500", "Once"], b"");
+        shorten.join().expect("shortened");
+        assert!(matches!(ran.code, 1 | 2), "after {delay_ms} ms: {ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "after {delay_ms} ms: {}", ran.stderr);
+    }
 }

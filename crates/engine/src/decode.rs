@@ -79,9 +79,9 @@ impl Session<'_> {
                 done.prefill = done.time_to_first_token;
             }
             done.decode = first.elapsed();
-            let Some(token) = token.filter(|token| !request.end_tokens.contains(token)) else {
+            if request.end_tokens.contains(&token) {
                 break Finish::EndToken;
-            };
+            }
             done.output_tokens += 1;
             let output = stops.push(&stream.push(token));
             if event(Event::Text(&output.text)).is_break() {
@@ -90,7 +90,8 @@ impl Session<'_> {
             if let Some(index) = output.stopped {
                 return Ok(Done { finish: Finish::Stop(request.stops[index].clone()), ..done });
             }
-            if self.tokens.len() == window {
+            // The token just written has its place, too.
+            if self.tokens.len() + 1 == window {
                 break Finish::Window;
             }
             self.launch(&[token], 1)?;
@@ -108,12 +109,13 @@ impl Session<'_> {
 
     /// The next token from the logits of the launched step: on the device where it can, else by the sampler, which works on a
     /// copy in `row`.
-    fn choose(&mut self, sampler: Option<&mut Sampler>, row: &mut [f32]) -> Result<Option<u32>, Error> {
+    fn choose(&mut self, sampler: Option<&mut Sampler>, row: &mut [f32]) -> Result<u32, Error> {
         let Some(sampler) = sampler else {
-            return Ok(self.engine.executor.sample(&[Choice::Greedy { mask: None }])?.tokens[0]);
+            let sampled = self.engine.executor.sample(&[Choice::Greedy { mask: None }])?;
+            return sampled.tokens[0].ok_or(Error::NotFinite);
         };
         row.copy_from_slice(self.engine.executor.sample(&[Choice::Logits])?.logits);
         let position = self.tokens.len() as u64;
-        Ok(sampler.sample(row, None, position, &self.tokens).map(|choice| choice.token))
+        sampler.sample(row, None, position, &self.tokens).map(|choice| choice.token).ok_or(Error::NotFinite)
     }
 }

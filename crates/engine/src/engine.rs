@@ -50,9 +50,13 @@ pub struct Defaults {
     pub end_tokens: Vec<u32>,
 }
 
+/// Threads beyond this many a core only wait for each other.
+const THREADS_A_CORE_MAX: usize = 4;
+
 /// A loaded model.
 pub struct Engine {
     pub(crate) executor: Box<dyn Executor>,
+    checkpoint: Checkpoint,
     pub(crate) tokenizer: Tokenizer,
     pub(crate) pages: Pages,
     pub(crate) defaults: Defaults,
@@ -102,22 +106,25 @@ impl Engine {
             batch_outputs: options.batch_outputs,
             sequences,
         };
-        let plan = fit::plan(&shape, &wish)?;
+        let (plan, window_tokens) = fit::plan(&shape, &wish)?;
         let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
         let template = chat_template(&checkpoint).map(Template::compile).transpose()?;
         let defaults = defaults(&checkpoint, &tokenizer);
         let (long_from_tokens, vocab) = (long_from_tokens(&shape), shape.vocab);
-        let threads = options.threads.unwrap_or_else(devices::cores);
+        let cores = devices::cores();
+        let threads = options.threads.map_or(cores, |threads| threads.clamp(1, THREADS_A_CORE_MAX * cores));
         let executor = devices::executor(options.device, options.isa, threads, shape, plan)?;
+        checkpoint.verify_unchanged()?;
         Ok(Self {
             executor,
+            checkpoint,
             tokenizer,
             pages: Pages::new(plan.pages),
             defaults,
             long_from_tokens,
             vocab,
             template,
-            window_tokens: plan.pages / sequences * plan.page_tokens,
+            window_tokens,
             threads,
             load_time: start.elapsed(),
         })
@@ -174,6 +181,15 @@ impl Engine {
     /// What loading took.
     pub fn load_time(&self) -> Duration {
         self.load_time
+    }
+
+    /// Whether the model's files still are what they were at load. To be asked after a step and before its results are used:
+    /// the weights are mapped, not copied.
+    ///
+    /// # Errors
+    /// When one of them was changed or shortened.
+    pub fn verify_unchanged(&self) -> Result<(), Error> {
+        Ok(self.checkpoint.verify_unchanged()?)
     }
 
     /// The device that runs it: for instruments, which launch batches of their own.

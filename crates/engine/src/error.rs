@@ -53,6 +53,9 @@ pub enum Error {
         /// Size of the vocabulary.
         vocab: u32,
     },
+    /// The model computes no numbers.
+    #[error("the model's logits are not finite numbers: its file is damaged, or its weights overflow")]
+    NotFinite,
     /// The device cannot be had, or is not built in.
     #[error("{0}")]
     NoDevice(String),
@@ -65,9 +68,10 @@ impl Error {
     /// Whether the caller's input is to blame, not the machine.
     pub fn is_input(&self) -> bool {
         match self {
-            Self::Device(DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. }) => false,
-            Self::File(_)
-            | Self::Architecture(_)
+            Self::NotFinite | Self::Device(DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. }) => false,
+            // A file that changes while it is read is nobody's input.
+            Self::File(error) => !matches!(error.fault(), kauri_formats::Error::Changed { .. }),
+            Self::Architecture(_)
             | Self::Weights(_)
             | Self::Window(_)
             | Self::Tokenizer(_)

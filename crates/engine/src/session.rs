@@ -109,6 +109,7 @@ impl<'e> Session<'e> {
         self.batch.clear();
         self.batch.push(tokens, self.tokens.len() as u32, &self.pages, self.reach_tokens, outputs);
         self.engine.executor.launch(&self.batch)?;
+        self.engine.verify_unchanged()?;
         self.tokens.extend_from_slice(tokens);
         Ok(())
     }

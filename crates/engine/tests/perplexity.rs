@@ -1,4 +1,4 @@
-//! The default model's perplexity against its card: as trained (BF16), and quantised here to Q8_0.
+//! The default model's perplexity against its card: as trained (BF16), and quantised here to `Q8_0`.
 //!
 //! Computed as the card says: chunks of 1024 tokens from an empty cache, the second half of each scored. The card's figures are
 //! for 20 chunks; the same 20 run here, where the shared models are beside the repository.

@@ -2,7 +2,7 @@
 //!
 //! A [`Checkpoint`] is what both formats become: metadata and named tensors over memory-mapped files, nothing copied.
 //! This crate knows bytes; it deliberately does not know what a tensor is for, nor any model family.
-#![deny(unsafe_code)] // `mapping.rs` alone may use it
+#![deny(unsafe_code)] // `mapping.rs` and its guard alone may use it
 
 pub mod budget;
 pub mod checkpoint;

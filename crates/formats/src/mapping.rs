@@ -5,19 +5,19 @@
 //!
 //! # When the file changes underneath
 //! A mapping shows the file as it is now, not as it was. If another program shortens the file, touching a page past the new
-//! end raises SIGBUS, which ends the process. No portable lock prevents that, so [`Bytes`] keeps the file open beside
-//! its mapping and [`Bytes::verify_unchanged`] compares length and time of change with those at the time of mapping, for
-//! the price of one `fstat`. Ask before every use that touches many pages (each step of the engine) and a
-//! shortened file is an error, not a crash.
-//!
-//! What remains: a file shortened *between* the check and the touch, within one step, still ends the process; so does one
-//! shortened in the milliseconds in which its header is read. Closing that gap takes a process-wide SIGBUS handler or a
-//! private copy of the weights; neither is worth its cost here. Replacing a model file the usual way (write a new one,
-//! rename it over the old) is always safe: the mapping keeps the old file.
+//! end raises SIGBUS. On Unix `guard` answers that signal with a page of zeros, so that the step in progress comes to its end
+//! (elsewhere the system refuses to shorten a mapped file). [`Bytes`] keeps the file open beside its mapping, and
+//! [`Bytes::verify_unchanged`] compares length and time of change with those at the time of mapping, for the price of one
+//! `fstat`: asked after every step of the engine, before anything of it is used, it makes a changed file an error.
+//! Replacing a model file the usual way (write a new one, rename it over the old) is always safe: the mapping keeps the
+//! old file.
 //!
 //! # Alignment
 //! Bytes promise no alignment: safetensors does not align tensors, and `include_bytes!` does not align files. Readers of
 //! tensor data load without assuming any. [`Aligned`] puts a file linked into the binary on a cache line, for speed alone.
+
+#[cfg(unix)]
+mod guard;
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -42,6 +42,9 @@ enum Owner {
 
 /// A mapped file, kept open so that it can be asked whether it is still the same.
 struct Mapping {
+    // Dropped before the mapping that it guards.
+    #[cfg(unix)]
+    _guard: guard::Guard,
     map: memmap2::Mmap,
     file: File,
     stamp: Stamp,
@@ -90,7 +93,13 @@ impl Bytes {
         // a type with invalid values is made from them, text is checked again at each reading), so that gives wrong
         // numbers, not broken types; and `verify_unchanged` is there to notice.
         let map = unsafe { memmap2::MmapOptions::new().len(length).map(file)? };
-        let mapping = Mapping { map, file: file.try_clone()?, stamp };
+        let mapping = Mapping {
+            #[cfg(unix)]
+            _guard: guard::Guard::new(map.as_ptr_range().start as usize..map.as_ptr_range().end as usize),
+            map,
+            file: file.try_clone()?,
+            stamp,
+        };
         mapping.change().map_or(Ok(()), |change| Err(io::Error::other(change)))?;
         Ok(Self { owner: Owner::Mapped(Arc::new(mapping)), range: 0..length })
     }
@@ -200,6 +209,17 @@ mod tests {
         file.write_all(content).unwrap();
         let bytes = Bytes::map(file.as_file()).unwrap();
         (file, bytes)
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_shortened_file_reads_as_zeros_and_is_noticed() {
+        let (file, bytes) = mapped(&vec![7; 1 << 16]);
+        file.as_file().set_len(100).unwrap();
+        assert_eq!(bytes[1 << 15], 0, "a page that is gone");
+        assert_eq!(bytes[(1 << 16) - 1], 0);
+        assert_eq!(bytes[99], 7, "what is still there");
+        assert!(bytes.verify_unchanged().is_err());
     }
 
     #[test]

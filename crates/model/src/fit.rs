@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kauri_arch::Shape;
+use kauri_arch::{Factors, RopeScaling, Shape};
 use kauri_device::{CacheType, Plan, Weight};
 
 /// Tokens to a page of the cache.
@@ -35,23 +35,24 @@ pub struct WindowError {
     pub trained: u32,
 }
 
-/// The sizes for the wished sequences, each of the wished window.
+/// The sizes for the wished sequences, each of the wished window, and that window in tokens.
 ///
 /// # Errors
 /// When the window is empty or longer than the model was trained for.
-pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<Plan, WindowError> {
+pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<(Plan, u32), WindowError> {
     let trained = shape.context_tokens;
     let window = wish.window_tokens.unwrap_or(trained.min(DEFAULT_WINDOW_TOKENS));
     if window == 0 || window > trained {
         return Err(WindowError { asked: window, trained });
     }
-    Ok(Plan {
+    let plan = Plan {
         page_tokens: PAGE_TOKENS,
         pages: window.div_ceil(PAGE_TOKENS).saturating_mul(wish.sequences),
         batch_tokens: wish.batch_tokens.min(window.saturating_mul(wish.sequences)),
         batch_outputs: wish.batch_outputs,
         cache: wish.cache,
-    })
+    };
+    Ok((plan, window))
 }
 
 /// Bytes of keys and values that one token adds, over all layers.
@@ -63,7 +64,7 @@ pub fn cache_bytes_per_token<W>(shape: &Shape<W>, cache: CacheType) -> u64 {
         }
 }
 
-/// Values of all weights, a matrix that several slots share counted once.
+/// Values of all weights, a matrix that several slots share counted once; rope factors, which are settings, are none.
 pub fn parameters(shape: &Shape<Weight>) -> u64 {
     let mut seen = HashSet::new();
     let mut sum = 0;
@@ -74,7 +75,16 @@ pub fn parameters(shape: &Shape<Weight>) -> u64 {
             Weight::Vector(values) => values.len() as u64,
         }
     });
-    sum
+    let factors = |factors: &Factors<Weight>| match factors {
+        Factors::Tensor(weight) => weight.vector().len() as u64,
+        Factors::Numbers(_) => 0,
+    };
+    let settings = shape.ropes.iter().map(|rope| match &rope.scaling {
+        RopeScaling::None | RopeScaling::Linear { .. } | RopeScaling::Llama3 { .. } => 0,
+        RopeScaling::Each(each) => factors(each),
+        RopeScaling::LongShort { long, short, .. } => factors(long) + factors(short),
+    });
+    sum - settings.sum::<u64>()
 }
 
 /// Bytes of weights that one decoded token reads: all but the embedding table, of which it reads one row.

@@ -165,6 +165,9 @@ fn measure(
     if let Some(writer) = writer {
         writer.finish()?;
     }
+    if !surprise.perplexity().is_finite() {
+        return Err(kauri_engine::Error::NotFinite.into());
+    }
     Ok(Outcome { surprise, divergence, header })
 }
 
