@@ -3,6 +3,7 @@
 //! Quantised once for all the products that share an input.
 
 use crate::pool::Disjoint;
+use crate::vector::Vector;
 
 /// Columns that share a scale.
 pub const GROUP: usize = 32;
@@ -96,8 +97,7 @@ impl RowsMut<'_> {
 }
 
 impl RowMut<'_> {
-    /// Quantises one row. Inlined into a function that is compiled for the instruction set in use.
-    #[inline(always)]
+    /// Quantises one row: the formula.
     pub fn quantise(&mut self, x: &[f32]) {
         let groups = x.as_chunks::<GROUP>().0.iter().zip(self.values.as_chunks_mut::<GROUP>().0);
         let outputs = self.scales.iter_mut().zip(self.sums.as_chunks_mut::<2>().0);
@@ -111,6 +111,39 @@ impl RowMut<'_> {
             }
             for (sum, values) in sums.iter_mut().zip(values.as_chunks::<16>().0) {
                 *sum = values.iter().map(|&value| i32::from(value)).sum();
+            }
+        }
+    }
+
+    /// The same in vectors: the same values, not-a-number apart.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    pub unsafe fn quantise_with<V: Vector>(&mut self, x: &[f32]) {
+        let groups = x.as_chunks::<GROUP>().0.iter().zip(self.values.as_chunks_mut::<GROUP>().0);
+        let outputs = self.scales.iter_mut().zip(self.sums.as_chunks_mut::<2>().0);
+        for ((x, values), (scale, sums)) in groups.zip(outputs) {
+            // SAFETY: vectors lie inside the arrays of a group, whose length is a whole number of them.
+            unsafe {
+                let mut most = V::float(0.0);
+                for at in (0..GROUP).step_by(V::LANES) {
+                    let value = V::load(x.as_ptr().add(at));
+                    most = V::max(V::max(value, V::sub(V::float(0.0), value)), most);
+                }
+                let most = V::most(most);
+                *scale = most / 127.0;
+                let inverse = V::float(if most > 0.0 { 127.0 / most } else { 0.0 });
+                for half in 0..2 {
+                    let mut sum = V::float(0.0);
+                    for at in (16 * half..16 * half + 16).step_by(V::LANES) {
+                        let value = V::round(V::mul(V::load(x.as_ptr().add(at)), inverse));
+                        V::store_narrow(value, values.as_mut_ptr().add(at));
+                        sum = V::add(sum, value);
+                    }
+                    // Whole numbers of this size are exact.
+                    sums[half] = V::sum(sum) as i32;
+                }
             }
         }
     }

@@ -48,6 +48,8 @@ pub unsafe trait Vector: Copy {
     unsafe fn round(a: Self::Float) -> Self::Float;
     /// `a * 2^n` for whole `n` between -127 and 127.
     unsafe fn times_power_of_two(a: Self::Float, n: Self::Float) -> Self::Float;
+    /// Whole numbers between -128 and 127 to memory, a signed byte each.
+    unsafe fn store_narrow(value: Self::Float, to: *mut i8);
     /// `LANES` half-precision numbers from memory, widened.
     unsafe fn load_half(from: *const f16) -> Self::Float;
     /// `LANES` brain floating-point numbers from memory, widened.

@@ -118,6 +118,11 @@ unsafe impl Vector for Plain {
         from_fn(|lane| a[lane] * n[lane].exp2())
     }
 
+    unsafe fn store_narrow(value: [f32; 16], to: *mut i8) {
+        // SAFETY: the trait's contract.
+        unsafe { to.cast::<[i8; 16]>().write_unaligned(value.map(|value| value as i8)) };
+    }
+
     unsafe fn load_half(from: *const f16) -> [f32; 16] {
         // SAFETY: the trait's contract.
         unsafe { from.cast::<[f16; 16]>().read_unaligned() }.map(f16::to_f32)
