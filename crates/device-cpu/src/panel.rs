@@ -270,6 +270,10 @@ unsafe fn tile<V: Vector, U: Unpack, const T: usize>(
                 weights[index] = V::load_bytes(bytes.add((group * U::GROUP + index * 4) * V::LANES));
             }
             for t in 0..T {
+                // The next tile's activations come from the second-level cache in short runs that no hardware foresees.
+                if T == TILE {
+                    V::prefetch(values[t].wrapping_add(TILE * product.columns + group * U::GROUP));
+                }
                 let mut sum = V::int(*offsets[t].add(group));
                 for index in 0..U::GROUP / 4 {
                     sum = V::dot(sum, weights[index], values[t].add(group * U::GROUP + index * 4));

@@ -104,6 +104,9 @@ pub unsafe trait Vector: Copy {
     /// The half-precision number in the low (`INDEX` 0) or high (1) two bytes of each row, widened.
     unsafe fn half_to_float<const INDEX: u32>(a: Self::Bytes) -> Self::Float;
 
+    /// Asks for the cache line at an address, which need not be readable.
+    unsafe fn prefetch(from: *const i8);
+
     // Rows.
 
     /// Four bytes of each row, at `base + offsets[row]`. On some CPUs dearer than [`Self::columns16`] of the same rows.

@@ -118,6 +118,8 @@ unsafe impl Vector for Plain {
         from_fn(|lane| a[lane] * n[lane].exp2())
     }
 
+    unsafe fn prefetch(_from: *const i8) {}
+
     unsafe fn store_narrow(value: [f32; 16], to: *mut i8) {
         // SAFETY: the trait's contract.
         unsafe { to.cast::<[i8; 16]>().write_unaligned(value.map(|value| value as i8)) };
