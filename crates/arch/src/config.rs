@@ -11,7 +11,7 @@ use crate::name::{Name, Role};
 
 /// GGUF setting -> where `config.json` keeps it, first match wins; a dot goes into an object.
 const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
-    ("activation", &["hidden_act", "hidden_activation", "activation_function"]),
+    ("activation", &["hidden_activation", "hidden_act", "activation_function"]),
     ("attention_bias", &["attention_bias"]),
     ("attention.head_count", &["num_attention_heads", "n_head"]),
     ("attention.head_count_kv", &["num_key_value_heads"]),

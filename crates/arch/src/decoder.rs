@@ -324,10 +324,14 @@ impl Layer<'_> {
         }
     }
 
-    /// The window of this layer: as the configuration lists it, else where the family `usually` has one.
+    /// Whether this layer is a windowed one: as the configuration lists it, else where the family `usually` has one.
+    pub fn is_windowed(&self, usually: bool) -> bool {
+        self.numbers.windowed.as_ref().map_or(usually, |listed| listed[self.index as usize])
+    }
+
+    /// The window of this layer, if it is a windowed one and windows are on.
     pub fn window(&self, usually: bool) -> Option<u32> {
-        let windowed = self.numbers.windowed.as_ref().map_or(usually, |listed| listed[self.index as usize]);
-        self.numbers.window_tokens.filter(|_| windowed)
+        self.numbers.window_tokens.filter(|_| self.is_windowed(usually))
     }
 
     /// A matrix whose bias must be there.

@@ -29,12 +29,12 @@ fn shape(config: &Config<'_>) -> Result<Shape<Name>, Error> {
     let pattern = config.optional_count("sliding_window_pattern", 1024)?.unwrap_or(6);
     let scale = gemma2::query_scale(config, &numbers, 62)?;
     let shape = decoder(config, &numbers, ropes(config, &numbers)?, |layer| {
-        let window_tokens = layer.window((layer.index + 1) % pattern != 0);
+        let windowed = layer.is_windowed((layer.index + 1) % pattern != 0);
         let attention = Attention {
             q_norm: Some(layer.norm_of("attn_q_norm", numbers.head_dim)),
             k_norm: Some(layer.norm_of("attn_k_norm", numbers.head_dim)),
-            rope: Some(usize::from(window_tokens.is_some())),
-            window_tokens,
+            rope: Some(usize::from(windowed)),
+            window_tokens: layer.window(windowed),
             scale,
             ..layer.attention()
         };
