@@ -15,10 +15,9 @@ impl<const N: usize, const FAST: bool> Subject for OnThreads<N, FAST> {
     type Ops = Cpu;
 
     fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
-        Self {
-            cpu: Cpu::new(shape, &plan, Kernels::new(Isa::Scalar).expect("every CPU is scalar"), N),
-            shape: shape.clone(),
-        }
+        let isa = if FAST { Isa::best() } else { Isa::Scalar };
+        let kernels = Kernels::new(isa).expect("every CPU is scalar, and has the best that it has");
+        Self { cpu: Cpu::new(shape, &plan, kernels, N), shape: shape.clone() }
     }
 
     fn begin(&mut self, batch: &Batch) {
