@@ -175,7 +175,12 @@ pub unsafe fn strip<V: Vector, U: Unpack>(product: &Product<'_>, strip: usize, p
                     scales: panel.scales.as_mut_ptr().add(groups),
                     minimums: panel.minimums.as_mut_ptr().add(groups),
                 };
-                U::unpack::<V>(base.add((start / U::COLUMNS + block) * U::BYTES), &offsets, out);
+                let number = start / U::COLUMNS + block;
+                let next = base.wrapping_add(V::LANES * (row_bytes + number * U::BYTES));
+                for line in (0..V::LANES * U::BYTES).step_by(64) {
+                    V::prefetch(next.wrapping_add(line).cast());
+                }
+                U::unpack::<V>(base.add(number * U::BYTES), &offsets, out);
             }
         }
         let part = Part {
