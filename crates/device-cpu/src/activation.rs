@@ -1,6 +1,7 @@
-//! Activations as the integer kernels read them: bytes with one scale for 32 neighbours.
+//! Activations as the integer kernel reads them: bytes with one scale for 32 neighbours, a few tokens side by side.
 //!
-//! Quantised once for all the products that share an input.
+//! Quantised once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time, the
+//! last ones in tiles of a power of two. A tile is (columns / 32, tokens, 32): the kernel walks it from its start to its end.
 
 use crate::pool::Disjoint;
 use crate::vector::Vector;
@@ -8,100 +9,212 @@ use crate::vector::Vector;
 /// Columns that share a scale.
 pub const GROUP: usize = 32;
 
+/// Most ways of correction at a time.
+pub const KINDS: usize = 3;
+
 /// Quantised rows of activations, sized at load.
 pub struct Activations {
-    /// (tokens, columns).
+    /// (tiles, columns / 32, tokens of the tile, 32).
     values: Vec<i8>,
-    /// (tokens, columns / 32).
+    /// (tiles, columns / 32, tokens of the tile).
     scales: Vec<f32>,
-    /// Sums of the values of each 16 columns: (tokens, columns / 16).
-    sums: Vec<i32>,
-    columns: usize,
+    corrections: [Corrections; KINDS],
+    kinds: [Option<Correction>; KINDS],
+    rows: Rows,
 }
 
-/// One token's row.
-#[derive(Clone, Copy)]
-pub struct Row<'a> {
-    /// The values, from -127 to 127.
-    pub values: &'a [i8],
-    /// What one step of a value stands for, for each 32 columns.
-    pub scales: &'a [f32],
-    /// The sum of the values of each 16 columns.
-    pub sums: &'a [i32],
+/// What makes up for how a storage type becomes unsigned bytes: a multiple of the sum of each group of activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Correction {
+    /// Columns of a group: 16 or 32.
+    pub group: usize,
+    /// What is added to each weight to make it an unsigned byte; zero where a group has a minimum instead.
+    pub offset: i32,
 }
 
-/// One token's row, to be written.
-pub struct RowMut<'a> {
-    values: &'a mut [i8],
-    scales: &'a mut [f32],
-    sums: &'a mut [i32],
+/// One kind of correction for every group of all rows: (tiles, columns / group, tokens of the tile).
+struct Corrections {
+    /// Minus the offset times the sum of the group.
+    offsets: Vec<i32>,
+    /// The sum of the group, where weights have minimums.
+    sums: Vec<f32>,
+}
+
+/// How many rows there are, and how they stand.
+#[derive(Clone, Copy, Default)]
+pub struct Rows {
+    /// Rows.
+    pub tokens: usize,
+    /// Their values.
+    pub columns: usize,
+    /// Most tokens of a tile.
+    pub widest: usize,
+}
+
+/// A tile of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// The first token.
+    pub token: usize,
+    /// How many.
+    pub width: usize,
+}
+
+impl Rows {
+    /// The tile that starts at `token`: the widest, or the largest power of two that is left.
+    pub fn tile(&self, token: usize) -> Tile {
+        let left = self.tokens - token;
+        let width = if left >= self.widest { self.widest } else { 1 << left.ilog2() };
+        Tile { token, width }
+    }
+
+    /// The tile that holds `token`.
+    fn tile_of(&self, token: usize) -> Tile {
+        let mut tile = self.tile((token / self.widest * self.widest).min(self.tokens / self.widest * self.widest));
+        while token >= tile.token + tile.width {
+            tile = self.tile(tile.token + tile.width);
+        }
+        tile
+    }
 }
 
 impl Activations {
     /// Room for `values` activations in all.
     pub fn new(values: usize) -> Self {
-        let (values, scales, sums) = (vec![0; values], vec![0.0; values.div_ceil(GROUP)], vec![0; values.div_ceil(16)]);
-        Self { values, scales, sums, columns: 0 }
+        let corrections = [(); KINDS]
+            .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
+        let (values, scales) = (vec![0; values], vec![0.0; values.div_ceil(GROUP)]);
+        Self { values, scales, corrections, kinds: [None; KINDS], rows: Rows::default() }
     }
 
-    /// Starts over with rows of `columns` values, a multiple of 32.
-    pub fn begin(&mut self, columns: usize) {
-        self.columns = columns;
-    }
-
-    /// The row of `token`.
-    pub fn row(&self, token: usize) -> Row<'_> {
-        let columns = self.columns;
-        Row {
-            values: &self.values[token * columns..][..columns],
-            scales: &self.scales[token * columns / GROUP..][..columns / GROUP],
-            sums: &self.sums[token * columns / 16..][..columns / 16],
+    /// Starts over with other rows, whose columns are a multiple of 32, and with these corrections.
+    ///
+    /// # Panics
+    /// If there are more rows than it was made for, or more than three kinds of correction.
+    pub fn begin(&mut self, rows: Rows, kinds: impl Iterator<Item = Correction>) {
+        assert!(rows.tokens * rows.columns <= self.values.len(), "made for fewer activations");
+        self.rows = rows;
+        self.kinds = [None; KINDS];
+        for kind in kinds {
+            let place = self.kinds.iter_mut().find(|place| place.is_none_or(|other| other == kind));
+            *place.expect("room for every kind") = Some(kind);
         }
+    }
+
+    /// How the rows stand.
+    pub fn rows(&self) -> Rows {
+        self.rows
+    }
+
+    /// The values of a tile, from group `group` of its columns on.
+    pub fn values(&self, tile: Tile, group: usize) -> &[i8] {
+        let at = tile.token * self.rows.columns;
+        &self.values[at + group * GROUP * tile.width..at + tile.width * self.rows.columns]
+    }
+
+    /// The scales of a tile, from group `group` of its columns on.
+    pub fn scales(&self, tile: Tile, group: usize) -> &[f32] {
+        let groups = self.rows.columns / GROUP;
+        &self.scales[tile.token * groups + group * tile.width..(tile.token + tile.width) * groups]
+    }
+
+    /// The corrections of a tile, from group `group` of its columns on: minus the offset times each sum, or the sums.
+    ///
+    /// # Panics
+    /// If they were not asked for.
+    pub fn corrections(&self, kind: Correction, tile: Tile, group: usize) -> (&[i32], &[f32]) {
+        let index = self.kinds.iter().position(|&other| other == Some(kind)).expect("a kind that was asked for");
+        let groups = self.rows.columns / kind.group;
+        let range = tile.token * groups + group * tile.width..(tile.token + tile.width) * groups;
+        let Corrections { offsets, sums } = &self.corrections[index];
+        (&offsets[range.clone()], &sums[range])
     }
 
     /// All rows, to be written by several workers.
-    pub fn rows_mut(&mut self) -> RowsMut<'_> {
-        RowsMut {
+    pub fn writer(&mut self) -> Writer<'_> {
+        let kinds = self.kinds;
+        let mut each = kinds.iter().zip(&mut self.corrections).map(|(kind, Corrections { offsets, sums })| {
+            kind.map(|kind| CorrectionsWriter { offsets: Disjoint::new(offsets), sums: Disjoint::new(sums), kind })
+        });
+        Writer {
             values: Disjoint::new(&mut self.values),
             scales: Disjoint::new(&mut self.scales),
-            sums: Disjoint::new(&mut self.sums),
-            columns: self.columns,
+            corrections: std::array::from_fn(|_| each.next().flatten()),
+            rows: self.rows,
         }
+    }
+
+    /// A value, as the kernel sees it.
+    #[cfg(test)]
+    pub fn value(&self, token: usize, column: usize) -> f64 {
+        let tile = self.rows.tile_of(token);
+        let (group, slot) = (column / GROUP, token - tile.token);
+        f64::from(self.values(tile, group)[slot * GROUP + column % GROUP]) * f64::from(self.scales(tile, group)[slot])
     }
 }
 
 /// All rows, to be written by several workers.
-pub struct RowsMut<'a> {
+pub struct Writer<'a> {
     values: Disjoint<'a, i8>,
     scales: Disjoint<'a, f32>,
-    sums: Disjoint<'a, i32>,
-    columns: usize,
+    corrections: [Option<CorrectionsWriter<'a>>; KINDS],
+    rows: Rows,
 }
 
-impl RowsMut<'_> {
-    /// The row of `token`.
+struct CorrectionsWriter<'a> {
+    offsets: Disjoint<'a, i32>,
+    sums: Disjoint<'a, f32>,
+    kind: Correction,
+}
+
+impl Writer<'_> {
+    /// The places of a group's values and scale.
     ///
     /// # Safety
-    /// No other use of the same row.
-    pub unsafe fn row(&self, token: usize) -> RowMut<'_> {
-        let range = |each: usize| token * self.columns / each..(token + 1) * self.columns / each;
-        // SAFETY: rows do not overlap, and this one is in use once by the caller's word.
-        unsafe {
-            RowMut {
-                values: self.values.slice(range(1)),
-                scales: self.scales.slice(range(GROUP)),
-                sums: self.sums.slice(range(16)),
+    /// No other use of the same ones.
+    #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
+    unsafe fn place(&self, tile: Tile, token: usize, group: usize) -> (&mut [i8; GROUP], &mut f32) {
+        let at = tile.token * (self.rows.columns / GROUP) + group * tile.width + token - tile.token;
+        // SAFETY: groups do not overlap, and this one is in use once by the caller's word.
+        let (values, scale) =
+            unsafe { (self.values.slice(at * GROUP..(at + 1) * GROUP), self.scales.slice(at..at + 1)) };
+        (values.try_into().expect("32 values"), &mut scale[0])
+    }
+
+    /// Keeps the corrections of a group; `sums` are those of its two halves.
+    ///
+    /// # Safety
+    /// No other use of the same ones.
+    #[inline(always)]
+    unsafe fn correct(&self, tile: Tile, token: usize, group: usize, sums: [i32; 2]) {
+        for CorrectionsWriter { offsets, sums: numbers, kind } in self.corrections.iter().flatten() {
+            let parts = GROUP / kind.group;
+            let start = tile.token * (self.rows.columns / kind.group) + token - tile.token;
+            for part in 0..parts {
+                let sum = if parts == 1 { sums[0] + sums[1] } else { sums[part] };
+                let at = start + (group * parts + part) * tile.width;
+                // SAFETY: groups do not overlap, and this one is in use once by the caller's word.
+                unsafe {
+                    if kind.offset == 0 {
+                        numbers.slice(at..at + 1)[0] = sum as f32;
+                    } else {
+                        offsets.slice(at..at + 1)[0] = -kind.offset * sum;
+                    }
+                }
             }
         }
     }
-}
 
-impl RowMut<'_> {
     /// Quantises one row: the formula.
-    pub fn quantise(&mut self, x: &[f32]) {
-        let groups = x.as_chunks::<GROUP>().0.iter().zip(self.values.as_chunks_mut::<GROUP>().0);
-        let outputs = self.scales.iter_mut().zip(self.sums.as_chunks_mut::<2>().0);
-        for ((x, values), (scale, sums)) in groups.zip(outputs) {
+    ///
+    /// # Safety
+    /// No other use of the row of `token`.
+    pub unsafe fn quantise(&self, token: usize, x: &[f32]) {
+        let tile = self.rows.tile_of(token);
+        for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
+            // SAFETY: the row is in use once by the caller's word.
+            let (values, scale) = unsafe { self.place(tile, token, group) };
             let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
             *scale = most / 127.0;
             let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
@@ -109,23 +222,26 @@ impl RowMut<'_> {
                 // The product is within ±127 up to rounding; not-a-number becomes zero.
                 *value = (x * inverse).round_ties_even() as i8;
             }
-            for (sum, values) in sums.iter_mut().zip(values.as_chunks::<16>().0) {
-                *sum = values.iter().map(|&value| i32::from(value)).sum();
-            }
+            let (first, second) = values.split_at(GROUP / 2);
+            let sums = [first, second].map(|half| half.iter().map(|&value| i32::from(value)).sum());
+            // SAFETY: as above.
+            unsafe { self.correct(tile, token, group, sums) };
         }
     }
 
     /// The same in vectors: the same values, not-a-number apart.
     ///
     /// # Safety
-    /// The CPU has the instructions of `V`.
+    /// No other use of the row of `token`; the CPU has the instructions of `V`.
     #[inline(always)]
-    pub unsafe fn quantise_with<V: Vector>(&mut self, x: &[f32]) {
-        let groups = x.as_chunks::<GROUP>().0.iter().zip(self.values.as_chunks_mut::<GROUP>().0);
-        let outputs = self.scales.iter_mut().zip(self.sums.as_chunks_mut::<2>().0);
-        for ((x, values), (scale, sums)) in groups.zip(outputs) {
-            // SAFETY: vectors lie inside the arrays of a group, whose length is a whole number of them.
+    pub unsafe fn quantise_with<V: Vector>(&self, token: usize, x: &[f32]) {
+        let tile = self.rows.tile_of(token);
+        for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
+            // SAFETY: the row is in use once by the caller's word; vectors lie inside the arrays of a group, whose length is a
+            // whole number of them.
             unsafe {
+                let (values, scale) = self.place(tile, token, group);
+                let mut sums = [0; 2];
                 let mut most = V::float(0.0);
                 for at in (0..GROUP).step_by(V::LANES) {
                     let value = V::load(x.as_ptr().add(at));
@@ -144,6 +260,31 @@ impl RowMut<'_> {
                     // Whole numbers of this size are exact.
                     sums[half] = V::sum(sum) as i32;
                 }
+                self.correct(tile, token, group, sums);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_cover_all_tokens_in_order() {
+        for widest in [4, 8, 12] {
+            for tokens in 0..40 {
+                let rows = Rows { tokens, columns: 32, widest };
+                let mut token = 0;
+                while token < tokens {
+                    let tile = rows.tile(token);
+                    assert!(tile.width == widest || tile.width.is_power_of_two());
+                    for inside in token..token + tile.width {
+                        assert_eq!(rows.tile_of(inside), tile, "{tokens} tokens, widest {widest}, token {inside}");
+                    }
+                    token += tile.width;
+                }
+                assert_eq!(token, tokens);
             }
         }
     }

@@ -53,9 +53,9 @@ fn sum(words: &[u64]) -> u64 {
 }
 
 /// A loop of `turns` turns over registers; gives back the operations it did and a value that depends on all of them.
-type Loop = fn(turns: u64) -> (u64, f32);
+pub(crate) type Loop = fn(turns: u64) -> (u64, f32);
 
-fn operations(pool: &mut Pool, run: Loop) -> f64 {
+pub(crate) fn operations(pool: &mut Pool, run: Loop) -> f64 {
     let mut best = 0.0f64;
     for _ in 0..3 {
         let total = Mutex::new((0u64, 0.0f32));
@@ -76,7 +76,7 @@ fn operations(pool: &mut Pool, run: Loop) -> f64 {
 
 /// The widest arithmetic of this CPU that a kernel for quantised weights could use.
 #[cfg(target_arch = "x86_64")]
-fn arithmetic() -> (&'static str, Loop) {
+pub(crate) fn arithmetic() -> (&'static str, Loop) {
     if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
         // SAFETY: the features were just detected.
         return ("int8 multiply-add, AVX-512 VNNI", |turns| unsafe { x86::vnni(turns) });
@@ -90,7 +90,7 @@ fn arithmetic() -> (&'static str, Loop) {
 
 /// The widest arithmetic of this CPU that a kernel for quantised weights could use.
 #[cfg(not(target_arch = "x86_64"))]
-fn arithmetic() -> (&'static str, Loop) {
+pub(crate) fn arithmetic() -> (&'static str, Loop) {
     ("f32 multiply-add, as compiled", plain)
 }
 

@@ -6,11 +6,12 @@ use kauri_arch::{Activation, Norm};
 use kauri_device::{Weight, formula};
 use kauri_formats::Quant;
 
-use crate::activation::{Activations, RowMut};
+use crate::activation::{Correction, Writer};
 use crate::attend::{self, Scratch, Task, Tile};
 use crate::elementwise;
 use crate::floats::{self, Format};
-use crate::panel::{Corrections, Panel, Product};
+use crate::panel::{Panel, Product};
+use crate::vector::Vector;
 
 /// An instruction set that kernels are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +58,11 @@ pub struct Kernels {
 #[derive(Clone, Copy)]
 pub struct Strips {
     /// Rows of a strip.
-    pub lanes: usize,
+    pub rows: usize,
     /// Computes one strip.
     pub(crate) run: unsafe fn(&Product<'_>, usize, &mut Panel),
-    /// Computes what the kernel needs beside the bytes of activations.
-    pub(crate) prepare: fn(&mut Corrections, &Activations, usize),
+    /// What the kernel needs beside the bytes of activations.
+    pub(crate) correction: Correction,
 }
 
 impl Kernels {
@@ -86,13 +87,28 @@ impl Kernels {
         }
     }
 
-    /// Quantises one row of activations.
-    pub(crate) fn quantise(self, mut row: RowMut<'_>, x: &[f32]) {
+    /// Most tokens that the integer kernel takes at a time.
+    pub(crate) fn widest_tile(self) -> usize {
         match self.isa {
-            Isa::Scalar => row.quantise(x),
+            Isa::Scalar => 1,
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Kernels` exists for this instruction set only where the CPU has it.
-            Isa::Avx512 => unsafe { crate::x86_64::avx512::quantise(row, x) },
+            Isa::Avx512 => crate::x86_64::avx512::Avx512::TOKENS,
+            #[cfg(not(target_arch = "x86_64"))]
+            Isa::Avx512 => unreachable!("Kernels::new refused it"),
+        }
+    }
+
+    /// Quantises one row of activations.
+    ///
+    /// # Safety
+    /// No other use of the row of `token`.
+    pub(crate) unsafe fn quantise(self, writer: &Writer<'_>, token: usize, x: &[f32]) {
+        match self.isa {
+            // SAFETY: the caller's contract is the same.
+            Isa::Scalar => unsafe { writer.quantise(token, x) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the caller's contract; `Kernels` exists for this instruction set only where the CPU has it.
+            Isa::Avx512 => unsafe { crate::x86_64::avx512::quantise(writer, token, x) },
             #[cfg(not(target_arch = "x86_64"))]
             Isa::Avx512 => unreachable!("Kernels::new refused it"),
         }

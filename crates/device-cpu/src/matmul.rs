@@ -7,14 +7,14 @@ use std::ops::Range;
 use kauri_arch::Linear;
 use kauri_device::{Matrix, Weight, formula};
 
-use crate::activation::{Activations, GROUP};
+use crate::activation::{self, Activations, GROUP};
 use crate::detect::{Kernels, Strips};
 use crate::floats;
-use crate::panel::{Corrections, Panel, Product};
+use crate::panel::{Panel, Product};
 use crate::pool::{Disjoint, Pool, share};
 
 /// Most products that share an input.
-pub const TOGETHER: usize = 3;
+pub const TOGETHER: usize = activation::KINDS;
 
 /// One product of several on the same input.
 pub struct Job<'a> {
@@ -28,7 +28,6 @@ pub struct Job<'a> {
 pub struct Scratch {
     kernels: Kernels,
     activations: Activations,
-    corrections: [Corrections; TOGETHER],
     panels: Vec<Panel>,
     /// One row of weights for each thread.
     rows: Vec<f32>,
@@ -40,7 +39,6 @@ impl Scratch {
         Self {
             kernels,
             activations: Activations::new(tokens * columns),
-            corrections: std::array::from_fn(|_| Corrections::new(tokens * columns)),
             panels: (0..threads).map(|_| Panel::new(tokens)).collect(),
             rows: vec![0.0; columns * threads],
         }
@@ -67,25 +65,21 @@ pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, 
     });
     let threads = pool.threads();
     if strips.iter().any(Option::is_some) {
-        scratch.activations.begin(columns);
-        let rows = scratch.activations.rows_mut();
+        let rows = activation::Rows { tokens, columns, widest: kernels.widest_tile() };
+        scratch.activations.begin(rows, strips.iter().flatten().map(|strips| strips.correction));
+        let writer = scratch.activations.writer();
         let quantise = |tokens: Range<usize>| {
             for token in tokens {
                 // SAFETY: tokens are shared out without overlap.
-                kernels.quantise(unsafe { rows.row(token) }, &x[token * columns..(token + 1) * columns]);
+                unsafe { kernels.quantise(&writer, token, &x[token * columns..(token + 1) * columns]) };
             }
         };
         // A single row is the caller's: waking others would take longer.
         if tokens == 1 { quantise(0..1) } else { pool.run(&|worker| quantise(share(worker, threads, tokens))) }
     }
-    for (strips, corrections) in strips.iter().zip(&mut scratch.corrections) {
-        if let Some(strips) = strips {
-            (strips.prepare)(corrections, &scratch.activations, tokens);
-        }
-    }
     let panels = Disjoint::new(&mut scratch.panels);
     let rows = Disjoint::new(&mut scratch.rows);
-    let (activations, corrections) = (&scratch.activations, &scratch.corrections);
+    let activations = &scratch.activations;
     let mut outs = jobs.iter_mut().map(|job| (job.linear, Disjoint::new(&mut *job.out)));
     let outs: [Option<(&Linear<Weight>, Disjoint<'_, f32>)>; TOGETHER] = std::array::from_fn(|_| outs.next());
     pool.run(&|worker| {
@@ -108,10 +102,9 @@ pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, 
                 }
                 continue;
             };
-            let corrections = &corrections[index];
             let (rows, matrix) = (matrix.rows, &*matrix.data);
-            let product = Product { matrix, rows, columns, bias, x: activations, corrections, tokens, out };
-            for strip in share(worker, threads, rows.div_ceil(strips.lanes)) {
+            let product = Product { matrix, rows, columns, bias, x: activations, out };
+            for strip in share(worker, threads, rows.div_ceil(strips.rows)) {
                 // SAFETY: `strips` came from `Kernels`, which exists only where the CPU has the instructions; loading checked
                 // the matrix's size; strips are shared out without overlap.
                 unsafe { (strips.run)(&product, strip, panel) };

@@ -5,16 +5,18 @@
 //! group are integers, exact in any order; the scaled sums run over groups in order, so that a row's result does not depend
 //! on how many tokens there are, nor on how they are tiled.
 
-use crate::activation::{self, Activations, Row};
+use std::ops::Range;
+
+use crate::activation::{self, Activations, Correction, Tile};
 use crate::pool::Disjoint;
 use crate::vector::Vector;
 
-/// Columns unpacked at a time: 16 KiB of bytes for sixteen rows, half a first-level cache.
+/// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
 const CHUNK: usize = 1024;
 /// Most lanes of any instruction set.
 const LANES_MAX: usize = 16;
-/// Most tokens that the kernel holds in registers.
-const TILE: usize = 8;
+/// Most vectors of rows that are computed together.
+const STRIPS_MAX: usize = 2;
 
 /// How one storage type becomes a panel.
 pub trait Unpack {
@@ -81,7 +83,7 @@ pub struct Panel {
     bytes: Vec<u8>,
     scales: Vec<f32>,
     minimums: Vec<f32>,
-    /// Sums of every token: (tokens, lanes).
+    /// Sums of every token: (tokens, rows of a strip).
     sums: Vec<f32>,
 }
 
@@ -92,18 +94,9 @@ impl Panel {
             bytes: vec![0; CHUNK * LANES_MAX],
             scales: vec![0.0; CHUNK / 16 * LANES_MAX],
             minimums: vec![0.0; CHUNK / 16 * LANES_MAX],
-            sums: vec![0.0; tokens * LANES_MAX],
+            sums: vec![0.0; tokens * LANES_MAX * STRIPS_MAX],
         }
     }
-}
-
-/// What the kernel needs of the activations beside their bytes, for one group size and offset: (tokens, groups).
-#[derive(Default)]
-pub struct Corrections {
-    /// Minus the offset times the sum of the group.
-    offsets: Vec<i32>,
-    /// The scale times the sum of the group.
-    sums: Vec<f32>,
 }
 
 /// One product, as all workers see it.
@@ -118,33 +111,19 @@ pub struct Product<'a> {
     pub bias: Option<&'a [f32]>,
     /// The activations.
     pub x: &'a Activations,
-    /// Those of the matrix's type.
-    pub corrections: &'a Corrections,
-    /// How many tokens.
-    pub tokens: usize,
     /// (tokens, rows).
     pub out: &'a Disjoint<'a, f32>,
 }
 
-impl Corrections {
-    /// Room for the groups of `values` activations.
-    pub fn new(values: usize) -> Self {
-        Self { offsets: Vec::with_capacity(values / 16), sums: Vec::with_capacity(values / 16) }
-    }
+/// The correction that activations need for a storage type.
+pub const fn correction<U: Unpack>() -> Correction {
+    assert!(U::MINIMUM == (U::OFFSET == 0), "an offset or a minimum");
+    Correction { group: U::GROUP, offset: U::OFFSET }
+}
 
-    /// Computes those of `U`; allocates nothing within the room it was made with.
-    pub fn prepare<U: Unpack>(&mut self, x: &Activations, tokens: usize) {
-        self.offsets.clear();
-        self.sums.clear();
-        for token in 0..tokens {
-            let Row { scales, sums, .. } = x.row(token);
-            for (group, sums) in sums.chunks_exact(U::GROUP / 16).enumerate() {
-                let sum: i32 = sums.iter().sum();
-                self.offsets.push(-U::OFFSET * sum);
-                self.sums.push(scales[group * U::GROUP / activation::GROUP] * sum as f32);
-            }
-        }
-    }
+/// Rows of a strip.
+pub const fn height<V: Vector>() -> usize {
+    V::LANES * V::STRIPS
 }
 
 /// Computes the rows of strip number `strip` for all tokens.
@@ -155,65 +134,73 @@ impl Corrections {
 #[inline(always)]
 pub unsafe fn strip<V: Vector, U: Unpack>(product: &Product<'_>, strip: usize, panel: &mut Panel) {
     let row_bytes = product.columns / U::COLUMNS * U::BYTES;
-    let first = strip * V::LANES;
-    let count = V::LANES.min(product.rows - first);
-    // A short last strip reads its last row again in the lanes it does not have.
-    let offsets: [i32; LANES_MAX] = std::array::from_fn(|lane| (lane.min(count - 1) * row_bytes) as i32);
-    let base = product.matrix[first * row_bytes..(first + count) * row_bytes].as_ptr();
-    let sums = &mut panel.sums[..product.tokens * V::LANES];
-    sums.fill(0.0);
+    let first = strip * height::<V>();
+    let rows = first..product.rows.min(first + height::<V>());
+    let stored = &product.matrix[rows.start * row_bytes..rows.end * row_bytes];
     let mut start = 0;
     while start < product.columns {
-        let columns = CHUNK.min(product.columns - start);
-        for block in 0..columns / U::COLUMNS {
-            let groups = block * U::COLUMNS / U::GROUP * V::LANES;
-            // SAFETY: block `block` of a chunk of at most CHUNK columns has its place in the panel, whose parts are sized for
-            // the smallest group; its stored bytes lie in the rows that `base` and `offsets` were cut for.
-            unsafe {
-                let out = Block {
-                    bytes: panel.bytes.as_mut_ptr().add(block * U::COLUMNS * V::LANES),
-                    scales: panel.scales.as_mut_ptr().add(groups),
-                    minimums: panel.minimums.as_mut_ptr().add(groups),
-                };
-                let number = start / U::COLUMNS + block;
-                let next = base.wrapping_add(V::LANES * (row_bytes + number * U::BYTES));
-                for line in (0..V::LANES * U::BYTES).step_by(64) {
-                    V::prefetch(next.wrapping_add(line).cast());
-                }
-                U::unpack::<V>(base.add(number * U::BYTES), &offsets, out);
-            }
-        }
+        // As many columns as the panel holds of these rows.
+        let columns = (CHUNK / V::STRIPS).min(product.columns - start);
+        // SAFETY: the rows hold the columns, and the panel has room for them; the CPU has the instructions.
+        unsafe { fill::<V, U>(stored, row_bytes, start..start + columns, panel) };
         let part = Part {
             start,
             columns,
+            rows: rows.clone(),
             bytes: panel.bytes.as_ptr(),
             scales: panel.scales.as_ptr(),
             minimums: panel.minimums.as_ptr(),
         };
         // SAFETY: the panel holds the part; the rest is the caller's contract.
-        unsafe { tiles::<V, U>(product, &part, sums) };
+        unsafe { tiles::<V, U>(product, &part, &mut panel.sums) };
         start += columns;
     }
-    for (token, sums) in sums.chunks_exact(V::LANES).enumerate() {
-        let at = token * product.rows + first;
-        // SAFETY: the rows of this strip belong to this worker alone.
-        let out = unsafe { product.out.slice(at..at + count) };
-        match product.bias {
-            Some(bias) => {
-                let bias = &bias[first..first + count];
-                out.iter_mut().zip(sums).zip(bias).for_each(|((out, sum), bias)| *out = sum + bias);
+}
+
+/// Unpacks some columns of some rows, `LANES` rows after the other.
+///
+/// # Safety
+/// `stored` holds one row or more of `row_bytes` bytes, each with whole blocks up to the last column; the panel has room; the
+/// CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn fill<V: Vector, U: Unpack>(stored: &[u8], row_bytes: usize, columns: Range<usize>, panel: &mut Panel) {
+    let count = stored.len() / row_bytes;
+    let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;
+    for part in 0..V::STRIPS {
+        // A short last strip reads its last row again in the lanes that it does not have.
+        let offsets: [i32; LANES_MAX] =
+            std::array::from_fn(|lane| ((part * V::LANES + lane).min(count - 1) * row_bytes) as i32);
+        let next = stored.as_ptr().wrapping_add((V::STRIPS + part) * V::LANES * row_bytes);
+        for (index, block) in blocks.clone().enumerate() {
+            let column = part * columns.len() + index * U::COLUMNS;
+            let group = column / U::GROUP * V::LANES;
+            // SAFETY: the places lie in the panel, whose parts are sized for the smallest group; the stored block lies in each
+            // of the rows that the offsets lead to.
+            unsafe {
+                let out = Block {
+                    bytes: panel.bytes.as_mut_ptr().add(column * V::LANES),
+                    scales: panel.scales.as_mut_ptr().add(group),
+                    minimums: panel.minimums.as_mut_ptr().add(group),
+                };
+                // The rows of the next strip follow these in memory: asked for as a stream, while these are computed.
+                let ahead = next.wrapping_add(block * U::BYTES * V::LANES);
+                for line in (0..V::LANES * U::BYTES).step_by(64) {
+                    V::prefetch(ahead.wrapping_add(line).cast());
+                }
+                U::unpack::<V>(stored.as_ptr().add(block * U::BYTES), &offsets, out);
             }
-            None => out.copy_from_slice(&sums[..count]),
         }
     }
 }
 
 /// Some unpacked columns of a strip.
 struct Part {
-    /// The first.
+    /// The first column.
     start: usize,
     /// How many.
     columns: usize,
+    /// The strip's rows.
+    rows: Range<usize>,
     bytes: *const u8,
     scales: *const f32,
     minimums: *const f32,
@@ -225,77 +212,171 @@ struct Part {
 /// As [`strip`]; `part` is unpacked.
 #[inline(always)]
 unsafe fn tiles<V: Vector, U: Unpack>(product: &Product<'_>, part: &Part, sums: &mut [f32]) {
+    let rows = product.x.rows();
     let mut token = 0;
-    while token < product.tokens {
-        // SAFETY: the tile's tokens exist; the rest is the caller's contract.
-        token += unsafe {
-            match product.tokens - token {
-                TILE.. => tile::<V, U, TILE>(product, part, token, sums),
-                4.. => tile::<V, U, 4>(product, part, token, sums),
-                2.. => tile::<V, U, 2>(product, part, token, sums),
-                _ => tile::<V, U, 1>(product, part, token, sums),
+    while token < rows.tokens {
+        let at = rows.tile(token);
+        let sums = &mut sums[token * height::<V>()..(token + at.width) * height::<V>()];
+        // SAFETY: the caller's contract is the same, and the tile is as wide.
+        unsafe {
+            match (V::STRIPS, at.width) {
+                (1, 8) => tile::<V, U, 1, 8>(product, part, at, sums),
+                (1, 4) => tile::<V, U, 1, 4>(product, part, at, sums),
+                (1, 2) => tile::<V, U, 1, 2>(product, part, at, sums),
+                (1, 1) => tile::<V, U, 1, 1>(product, part, at, sums),
+                (2, 6) => tile::<V, U, 2, 6>(product, part, at, sums),
+                (2, 4) => tile::<V, U, 2, 4>(product, part, at, sums),
+                (2, 2) => tile::<V, U, 2, 2>(product, part, at, sums),
+                (2, 1) => tile::<V, U, 2, 1>(product, part, at, sums),
+                other => unreachable!("strips and tokens of a tile: {other:?}"),
             }
-        };
+        }
+        token += at.width;
     }
 }
 
-/// Adds the products of unpacked columns with tokens `token` to `token + T - 1`; gives back `T`.
-///
-/// # Safety
-/// As [`tiles`]; the tokens exist.
-#[inline(always)]
-unsafe fn tile<V: Vector, U: Unpack, const T: usize>(
-    product: &Product<'_>,
-    part: &Part,
-    token: usize,
-    sums: &mut [f32],
-) -> usize {
-    let Part { start, columns, bytes, scales, minimums } = *part;
-    let groups_per_row = product.columns / U::GROUP;
-    let first_group = start / U::GROUP;
-    let x: [Row<'_>; T] = std::array::from_fn(|t| product.x.row(token + t));
-    let values: [*const i8; T] = x.map(|row| row.values[start..start + columns].as_ptr());
-    let x_scales: [*const f32; T] = x.map(|row| row.scales[start / activation::GROUP..].as_ptr());
-    let correction = |t: usize| (token + t) * groups_per_row + first_group;
-    let offsets: [*const i32; T] = std::array::from_fn(|t| product.corrections.offsets[correction(t)..].as_ptr());
-    let x_sums: [*const f32; T] = std::array::from_fn(|t| product.corrections.sums[correction(t)..].as_ptr());
-    let at = sums[token * V::LANES..(token + T) * V::LANES].as_mut_ptr();
-    // SAFETY: the slices above were cut to what is read here: `columns` values of each token, their groups' scales and
-    // corrections; the panel holds as many; the CPU has the instructions by the caller's word.
-    unsafe {
-        // Loops, not closures: a closure is compiled without the instruction set of the function around it.
-        let mut total = [V::float(0.0); T];
-        for t in 0..T {
-            total[t] = V::load(at.add(t * V::LANES));
-        }
-        for group in 0..columns / U::GROUP {
-            let scale = V::load(scales.add(group * V::LANES));
-            let mut weights = [V::byte(0); activation::GROUP / 4];
-            for index in 0..U::GROUP / 4 {
-                weights[index] = V::load_bytes(bytes.add((group * U::GROUP + index * 4) * V::LANES));
-            }
-            for t in 0..T {
-                // The next tile's activations come from the second-level cache in short runs that no hardware foresees.
-                if T == TILE {
-                    V::prefetch(values[t].wrapping_add(TILE * product.columns + group * U::GROUP));
-                }
-                let mut sum = V::int(*offsets[t].add(group));
-                for index in 0..U::GROUP / 4 {
-                    sum = V::dot(sum, weights[index], values[t].add(group * U::GROUP + index * 4));
-                }
-                let scale = V::mul(scale, V::float(*x_scales[t].add(group * U::GROUP / activation::GROUP)));
-                total[t] = V::mul_add(V::to_float(sum), scale, total[t]);
-                if U::MINIMUM {
-                    let minimum = V::load(minimums.add(group * V::LANES));
-                    total[t] = V::sub_mul(minimum, V::float(*x_sums[t].add(group)), total[t]);
-                }
-            }
-        }
-        for (t, total) in total.into_iter().enumerate() {
-            V::store(total, at.add(t * V::LANES));
+/// The activations of one tile, from the first column of a part on.
+struct Input {
+    values: *const i8,
+    scales: *const f32,
+    offsets: *const i32,
+    sums: *const f32,
+}
+
+impl Input {
+    /// Checks that everything is there for all columns of the part.
+    fn new<U: Unpack>(product: &Product<'_>, part: &Part, tile: Tile) -> Self {
+        let first = part.start / activation::GROUP;
+        let (scales, groups) = (part.columns / activation::GROUP, part.columns / U::GROUP);
+        let (offsets, sums) = product.x.corrections(const { correction::<U>() }, tile, part.start / U::GROUP);
+        Self {
+            values: product.x.values(tile, first)[..part.columns * tile.width].as_ptr(),
+            scales: product.x.scales(tile, first)[..scales * tile.width].as_ptr(),
+            offsets: offsets[..groups * tile.width].as_ptr(),
+            sums: sums[..groups * tile.width].as_ptr(),
         }
     }
-    T
+}
+
+/// Adds the products of `R` times `LANES` rows of unpacked columns with the `T` tokens of a tile.
+///
+/// # Safety
+/// As [`tiles`]; the tile is `T` wide, and `V::STRIPS` is `R`.
+#[inline(always)]
+unsafe fn tile<V: Vector, U: Unpack, const R: usize, const T: usize>(
+    product: &Product<'_>,
+    part: &Part,
+    tile: Tile,
+    sums: &mut [f32],
+) {
+    let input = Input::new::<U>(product, part, tile);
+    let at = sums[..T * height::<V>()].as_mut_ptr();
+    // Loops, not closures: a closure is compiled without the instruction set of the function around it.
+    // SAFETY: sums of all rows and tokens lie in the slice; the rest is the caller's contract.
+    unsafe {
+        let mut total = [[V::float(0.0); T]; R];
+        if part.start > 0 {
+            for r in 0..R {
+                for t in 0..T {
+                    total[r][t] = V::load(at.add((t * R + r) * V::LANES));
+                }
+            }
+        }
+        for number in 0..part.columns / U::GROUP {
+            group::<V, U, R, T>(part, &input, number, &mut total);
+        }
+        let last = part.start + part.columns == product.columns;
+        if last && part.rows.len() == height::<V>() {
+            for r in 0..R {
+                let row = part.rows.start + r * V::LANES;
+                let bias = match product.bias {
+                    Some(bias) => V::load(bias[row..row + V::LANES].as_ptr()),
+                    None => V::float(0.0),
+                };
+                for t in 0..T {
+                    let at = (tile.token + t) * product.rows + row;
+                    V::store(V::add(total[r][t], bias), product.out.slice(at..at + V::LANES).as_mut_ptr());
+                }
+            }
+            return;
+        }
+        for r in 0..R {
+            for t in 0..T {
+                V::store(total[r][t], at.add((t * R + r) * V::LANES));
+            }
+        }
+        if last {
+            finish(product, &part.rows, tile, sums);
+        }
+    }
+}
+
+/// Adds the products of one group of columns.
+///
+/// # Safety
+/// As [`tile`]; the part has the group.
+#[inline(always)]
+unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
+    part: &Part,
+    input: &Input,
+    number: usize,
+    total: &mut [[V::Float; T]; R],
+) {
+    let (shared, first) = (number * U::GROUP / activation::GROUP, number * U::GROUP % activation::GROUP);
+    // SAFETY: part and input have the group, of `U::GROUP` columns.
+    unsafe {
+        let values = input.values.add(shared * T * activation::GROUP + first);
+        let mut sum = [[V::int(0); T]; R];
+        if U::OFFSET != 0 {
+            for t in 0..T {
+                let offset = V::int(*input.offsets.add(number * T + t));
+                for r in 0..R {
+                    sum[r][t] = offset;
+                }
+            }
+        }
+        // The weights of four columns meet all tokens before the next: many sums that do not wait for each other.
+        for index in 0..U::GROUP / 4 {
+            let mut weights = [V::byte(0); R];
+            for r in 0..R {
+                let column = r * part.columns + number * U::GROUP + index * 4;
+                weights[r] = V::load_bytes(part.bytes.add(column * V::LANES));
+            }
+            for t in 0..T {
+                let x = V::word(values.add(t * activation::GROUP + index * 4).cast::<u32>().read_unaligned());
+                for r in 0..R {
+                    sum[r][t] = V::dot(sum[r][t], weights[r], x);
+                }
+            }
+        }
+        for r in 0..R {
+            let place = (r * part.columns / U::GROUP + number) * V::LANES;
+            let scale = V::load(part.scales.add(place));
+            let minimum = if U::MINIMUM { V::load(part.minimums.add(place)) } else { scale };
+            for t in 0..T {
+                let mut scaled = V::mul(V::to_float(sum[r][t]), scale);
+                if U::MINIMUM {
+                    scaled = V::sub_mul(minimum, V::float(*input.sums.add(number * T + t)), scaled);
+                }
+                total[r][t] = V::mul_add(scaled, V::float(*input.scales.add(shared * T + t)), total[r][t]);
+            }
+        }
+    }
+}
+
+/// Writes the sums of a strip that is shorter than others: (tokens, rows of a strip).
+///
+/// # Safety
+/// No other worker writes these rows.
+unsafe fn finish(product: &Product<'_>, rows: &Range<usize>, tile: Tile, sums: &[f32]) {
+    for (t, sums) in sums.chunks_exact(sums.len() / tile.width).enumerate() {
+        let at = (tile.token + t) * product.rows;
+        // SAFETY: the caller's contract is the same.
+        let out = unsafe { product.out.slice(at + rows.start..at + rows.end) };
+        for (row, (out, sum)) in rows.clone().zip(out.iter_mut().zip(sums)) {
+            *out = sum + product.bias.map_or(0.0, |bias| bias[row]);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,10 @@ use half::{bf16, f16};
 pub unsafe trait Vector: Copy {
     /// Rows side by side.
     const LANES: usize;
+    /// Vectors of rows that the integer kernel computes together.
+    const STRIPS: usize;
+    /// Tokens that it computes together: as many as the registers have room for, with [`Self::STRIPS`] sums each.
+    const TOKENS: usize;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.
@@ -114,8 +118,8 @@ pub unsafe trait Vector: Copy {
     /// Sixteen bytes of each row: the first four of every row, the next four, and so on.
     unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [Self::Bytes; 4];
 
-    /// Adds, in each row, the products of its four unsigned bytes with the four signed bytes at `x`, which all rows share.
-    unsafe fn dot(sum: Self::Int, weights: Self::Bytes, x: *const i8) -> Self::Int;
+    /// Adds, in each row, the products of its four unsigned bytes with its four signed bytes in `x`.
+    unsafe fn dot(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
 }
 
 /// A number as it is stored, in memory of any alignment.

@@ -5,13 +5,14 @@
 
 mod blocks;
 mod plain;
+mod speed;
 
 use kauri_arch::Linear;
 use kauri_device::{Matrix, Weight};
 use kauri_formats::Quant;
 
 use super::{Block, LANES_MAX, Unpack};
-use crate::activation::Activations;
+use crate::activation::{Activations, Rows};
 use crate::detect::{Isa, Kernels};
 use crate::matmul::{self, Job, Scratch};
 use crate::pool::Pool;
@@ -189,20 +190,16 @@ fn check_product(kernels: Kernels, linear: &Linear<Weight>, x: &[f32]) {
 
 /// Activations as the kernels see them.
 fn quantised(x: &[f32], columns: usize) -> Vec<f64> {
+    let tokens = x.len() / columns;
     let mut activations = Activations::new(x.len());
-    activations.begin(columns);
-    let rows = activations.rows_mut();
+    activations.begin(Rows { tokens, columns, widest: 8 }, std::iter::empty());
+    let writer = activations.writer();
     for (token, x) in x.chunks_exact(columns).enumerate() {
         // SAFETY: one row at a time.
-        unsafe { rows.row(token) }.quantise(x);
+        unsafe { writer.quantise(token, x) };
     }
-    (0..x.len() / columns)
-        .flat_map(|token| {
-            let row = activations.row(token);
-            let scale = |column: usize| f64::from(row.scales[column / 32]);
-            row.values.iter().enumerate().map(move |(column, value)| f64::from(*value) * scale(column))
-        })
-        .collect()
+    let activations = &activations;
+    (0..tokens).flat_map(|token| (0..columns).map(move |column| activations.value(token, column))).collect()
 }
 
 #[test]

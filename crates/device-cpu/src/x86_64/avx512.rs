@@ -26,12 +26,12 @@ use kauri_arch::{Activation, Norm};
 use kauri_device::Weight;
 use kauri_formats::Quant;
 
-use crate::activation::RowMut;
+use crate::activation::Writer;
 use crate::attend::{self, Scratch, Task, Tile};
 use crate::detect::Strips;
 use crate::elementwise;
 use crate::floats;
-use crate::panel::{self, Corrections, Panel, Product, Unpack};
+use crate::panel::{self, Panel, Product, Unpack};
 use crate::quant::{self, Visitor};
 use crate::vector::Vector;
 
@@ -43,6 +43,8 @@ pub struct Avx512;
 // trait says: `LANES` elements at the given pointers.
 unsafe impl Vector for Avx512 {
     const LANES: usize = 16;
+    const STRIPS: usize = 2;
+    const TOKENS: usize = 6;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
@@ -286,8 +288,7 @@ unsafe impl Vector for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn dot(sum: __m512i, weights: __m512i, x: *const i8) -> __m512i {
-        let x = _mm512_set1_epi32(x.cast::<i32>().read_unaligned());
+    unsafe fn dot(sum: __m512i, weights: __m512i, x: __m512i) -> __m512i {
         _mm512_dpbusd_epi32(sum, weights, x)
     }
 }
@@ -325,11 +326,11 @@ pub fn strips(quant: Quant) -> Option<Strips> {
 /// Quantises one row of activations.
 ///
 /// # Safety
-/// The CPU has the instructions.
+/// The CPU has the instructions; no other use of the row of `token`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-pub unsafe fn quantise(mut row: RowMut<'_>, x: &[f32]) {
+pub unsafe fn quantise(writer: &Writer<'_>, token: usize, x: &[f32]) {
     // SAFETY: the caller's contract is the same.
-    unsafe { row.quantise_with::<Avx512>(x) };
+    unsafe { writer.quantise_with::<Avx512>(token, x) };
 }
 
 /// Compiles the kernel of a storage type for [`Avx512`].
@@ -344,7 +345,7 @@ impl Visitor for Compile {
             // SAFETY: the caller's contract is the same.
             unsafe { panel::strip::<Avx512, U>(product, number, panel) };
         }
-        Strips { lanes: Avx512::LANES, run: run::<U>, prepare: Corrections::prepare::<U> }
+        Strips { rows: panel::height::<Avx512>(), run: run::<U>, correction: const { panel::correction::<U>() } }
     }
 }
 

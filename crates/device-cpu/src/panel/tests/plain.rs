@@ -60,6 +60,8 @@ fn pairs(a: [[u8; 4]; 16], b: [[u8; 4]; 16], f: impl Fn(u32, u32) -> u32) -> [[u
 // SAFETY: no method needs more than any CPU has; memory is touched as the trait says.
 unsafe impl Vector for Plain {
     const LANES: usize = 16;
+    const STRIPS: usize = 1;
+    const TOKENS: usize = 8;
     type Float = [f32; 16];
     type Int = [i32; 16];
     type Bytes = [[u8; 4]; 16];
@@ -240,9 +242,8 @@ unsafe impl Vector for Plain {
         from_fn(|four| from_fn(|lane| rows[lane].as_chunks().0[four]))
     }
 
-    unsafe fn dot(sum: [i32; 16], weights: [[u8; 4]; 16], x: *const i8) -> [i32; 16] {
-        // SAFETY: the trait's contract.
-        let x = unsafe { x.cast::<[i8; 4]>().read() };
-        from_fn(|lane| sum[lane] + (0..4).map(|byte| i32::from(weights[lane][byte]) * i32::from(x[byte])).sum::<i32>())
+    unsafe fn dot(sum: [i32; 16], weights: [[u8; 4]; 16], x: [[u8; 4]; 16]) -> [i32; 16] {
+        let product = |lane: usize, byte: usize| i32::from(weights[lane][byte]) * i32::from(x[lane][byte] as i8);
+        from_fn(|lane| sum[lane] + (0..4).map(|byte| product(lane, byte)).sum::<i32>())
     }
 }
