@@ -39,11 +39,16 @@ impl Cpu {
             Weight::Matrix(matrix) => columns = columns.max(matrix.columns),
             Weight::Vector(_) => {}
         });
+        let ropes = shape.ropes.iter().map(|rope| {
+            let frequencies = Frequencies::new(rope);
+            let angles = Angles::with_room(&frequencies, plan.batch_tokens as usize);
+            (frequencies, angles)
+        });
         Self {
-            batch: Batch::default(),
+            batch: Batch::with_room(plan),
             buffers: Buffer::ALL.iter().map(|buffer| vec![0.0; buffer.values(shape, plan)]).collect(),
             caches,
-            ropes: shape.ropes.iter().map(|rope| (Frequencies::new(rope), Angles::default())).collect(),
+            ropes: ropes.collect(),
             products: Scratch::new(kernels, plan.batch_tokens as usize, columns, pool.threads()),
             attention: (0..pool.threads()).map(|_| attend::Scratch::new(head_dim)).collect(),
             pool,

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 /// The tokens of one step, ragged: sequence after sequence.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Batch {
     /// New token ids, all sequences one after the other.
     pub tokens: Vec<u32>,
@@ -57,6 +57,18 @@ pub enum CacheType {
 }
 
 impl Batch {
+    /// An empty batch that need not grow for as many tokens, outputs and pages as `plan` has.
+    pub fn with_room(plan: &Plan) -> Self {
+        let [tokens, outputs, pages] = [plan.batch_tokens, plan.batch_outputs, plan.pages].map(|count| count as usize);
+        Self {
+            tokens: Vec::with_capacity(tokens),
+            // A sequence in a batch has a token in it.
+            sequences: Vec::with_capacity(tokens),
+            pages: Vec::with_capacity(pages),
+            outputs: Vec::with_capacity(outputs),
+        }
+    }
+
     /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.tokens.clear();
@@ -109,6 +121,25 @@ impl Batch {
             let room = sequence.pages.len() * plan.page_tokens as usize;
             assert!(length <= room, "{length} tokens on {room} places of the cache");
         }
+    }
+}
+
+impl Clone for Batch {
+    fn clone(&self) -> Self {
+        Self {
+            tokens: self.tokens.clone(),
+            sequences: self.sequences.clone(),
+            pages: self.pages.clone(),
+            outputs: self.outputs.clone(),
+        }
+    }
+
+    /// Keeps the memory, which a derived implementation would not.
+    fn clone_from(&mut self, other: &Self) {
+        self.tokens.clone_from(&other.tokens);
+        self.sequences.clone_from(&other.sequences);
+        self.pages.clone_from(&other.pages);
+        self.outputs.clone_from(&other.outputs);
     }
 }
 

@@ -43,7 +43,7 @@ impl Plain {
 
     /// Takes the batch that the next operations work on.
     pub fn begin(&mut self, batch: &Batch) {
-        self.batch = batch.clone();
+        self.batch.clone_from(batch);
         for (frequencies, angles) in &mut self.ropes {
             frequencies.turn(batch, angles);
         }

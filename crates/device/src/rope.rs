@@ -29,6 +29,13 @@ pub struct Angles {
     pub turns: Vec<(f32, f32)>,
 }
 
+impl Angles {
+    /// Room for the angles of `tokens` tokens, turned by `frequencies`.
+    pub fn with_room(frequencies: &Frequencies, tokens: usize) -> Self {
+        Self { turns: Vec::with_capacity(tokens * frequencies.pairs()) }
+    }
+}
+
 impl Frequencies {
     /// Settles the frequencies of `rope`.
     pub fn new(rope: &Rope<Weight>) -> Self {

@@ -43,8 +43,8 @@ impl Session<'_> {
         let greedy = request.sampling.is_greedy();
         let mut row = vec![0.0; if greedy { 0 } else { vocab }];
         let mut stops = Stops::new(&request.stops)?;
-        let tokenizer = self.engine.tokenizer.clone();
-        let mut stream = tokenizer.stream_after(&request.prompt);
+        let mut stream = self.engine.tokenizer.stream_after(&request.prompt);
+        stops.reserve(stream.text_bytes_max());
         let window = self.engine.window_tokens() as usize;
         let total = request.prompt.len();
         let reach = request.max_tokens.map_or(window, |most| window.min(total + most));
@@ -83,8 +83,8 @@ impl Session<'_> {
                 break Finish::EndToken;
             }
             done.output_tokens += 1;
-            let output = stops.push(&stream.push(token));
-            if event(Event::Text(&output.text)).is_break() {
+            let output = stops.push(stream.push(token));
+            if event(Event::Text(output.text)).is_break() {
                 break Finish::Cancelled;
             }
             if let Some(index) = output.stopped {
@@ -96,14 +96,10 @@ impl Session<'_> {
             }
             self.launch(&[token], 1)?;
         };
-        let mut rest = stops.push(&stream.finish());
-        if rest.stopped.is_none() {
-            rest.text.push_str(&stops.finish());
-        }
-        if !rest.text.is_empty() {
-            // The answer is over either way.
-            let _ = event(Event::Text(&rest.text));
-        }
+        // The answer is over, whatever is said of its last words.
+        let mut say = |text: &str| text.is_empty() || event(Event::Text(text)).is_continue();
+        say(stops.push(stream.finish()).text);
+        say(stops.finish());
         Ok(done)
     }
 

@@ -26,8 +26,11 @@ pub struct Synced {
 
 impl<'e> Session<'e> {
     pub(crate) fn new(engine: &'e mut Engine) -> Self {
-        let reach_tokens = engine.window_tokens();
-        Self { engine, tokens: Vec::new(), pages: Vec::new(), reach_tokens, batch: Batch::default() }
+        // Room for a full window: no token of an answer allocates.
+        let (reach_tokens, plan) = (engine.window_tokens(), engine.executor.plan());
+        let pages = Vec::with_capacity(reach_tokens.div_ceil(plan.page_tokens) as usize);
+        let batch = Batch::with_room(plan);
+        Self { engine, tokens: Vec::with_capacity(reach_tokens as usize), pages, reach_tokens, batch }
     }
 
     /// The engine.

@@ -37,10 +37,10 @@ pub enum Error {
 }
 
 /// What a piece of text came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Output {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Output<'a> {
     /// Text that can be shown now.
-    pub text: String,
+    pub text: &'a str,
     /// The stop string that was completed, by its place in the list: the answer ends before it.
     pub stopped: Option<usize>,
 }
@@ -49,8 +49,10 @@ pub struct Output {
 #[derive(Clone, Debug)]
 pub struct Stops {
     automata: Vec<Automaton>,
-    /// The end of the text so far that may be the start of a stop string.
+    /// What was given out last, and the end of the text so far that may be the start of a stop string.
     held: String,
+    /// Bytes of `held` that were given out.
+    given: usize,
     stopped: Option<usize>,
 }
 
@@ -72,15 +74,23 @@ impl Stops {
         Ok(Self {
             automata: stops.iter().map(|stop| Automaton::new(stop)).collect(),
             held: String::new(),
+            given: 0,
             stopped: None,
         })
     }
 
+    /// Makes room for pieces of up to `bytes` bytes: they will not allocate.
+    pub fn reserve(&mut self, bytes: usize) {
+        let longest = self.automata.iter().map(|automaton| automaton.stop.len()).max().unwrap_or(0);
+        self.held.reserve(longest + bytes);
+    }
+
     /// The next piece of text. After a stop string nothing more comes out.
-    pub fn push(&mut self, text: &str) -> Output {
+    pub fn push(&mut self, text: &str) -> Output<'_> {
         if self.stopped.is_some() {
-            return Output { text: String::new(), stopped: self.stopped };
+            return Output { text: "", stopped: self.stopped };
         }
+        self.held.drain(..self.given);
         let before = self.held.len();
         self.held.push_str(text);
         for (at, byte) in text.bytes().enumerate() {
@@ -94,20 +104,22 @@ impl Stops {
             if let Some((bytes, index)) = complete {
                 self.stopped = Some(index);
                 self.held.truncate(before + at + 1 - bytes);
-                return Output { text: std::mem::take(&mut self.held), stopped: self.stopped };
+                self.given = self.held.len();
+                return Output { text: &self.held, stopped: self.stopped };
             }
         }
         let matched = self.automata.iter().map(|automaton| automaton.matched).max().unwrap_or(0);
-        let kept = self.held.split_off(self.held.len() - matched);
-        Output { text: std::mem::replace(&mut self.held, kept), stopped: None }
+        self.given = self.held.len() - matched;
+        Output { text: &self.held[..self.given], stopped: None }
     }
 
     /// The answer has ended: what was held back was no stop string after all.
-    pub fn finish(&mut self) -> String {
+    pub fn finish(&mut self) -> &str {
         for automaton in &mut self.automata {
             automaton.matched = 0;
         }
-        std::mem::take(&mut self.held)
+        let from = std::mem::replace(&mut self.given, self.held.len());
+        &self.held[from..]
     }
 }
 
@@ -159,14 +171,14 @@ mod tests {
         let mut stops = stops(strings);
         let mut shown = String::new();
         for piece in pieces {
-            let output = stops.push(piece);
-            shown += &output.text;
-            if output.stopped.is_some() {
+            let Output { text, stopped } = stops.push(piece);
+            shown += text;
+            if stopped.is_some() {
                 assert_eq!(stops.push("more").text, "");
-                return (shown, output.stopped);
+                return (shown, stopped);
             }
         }
-        (shown + &stops.finish(), None)
+        (shown + stops.finish(), None)
     }
 
     /// The definition: the first place where a stop string ends, and of those that end there the longest.
@@ -192,7 +204,7 @@ mod tests {
         assert_eq!(stops.push("\n").text, "");
         assert_eq!(stops.push("\nUs").text, "\n");
         let output = stops.push("er: hi");
-        assert_eq!((output.text.as_str(), output.stopped), ("", Some(1)));
+        assert_eq!((output.text, output.stopped), ("", Some(1)));
         assert_eq!(stops.finish(), "");
     }
 
@@ -262,7 +274,7 @@ mod tests {
                 }
                 let starts = |end: &str| strings.iter().any(|stop| stop.len() > end.len() && stop.starts_with(end));
                 let longest = text.char_indices().map(|(at, _)| &text[at..]).find(|end| starts(end));
-                prop_assert_eq!(&stops.held, longest.unwrap_or_default());
+                prop_assert_eq!(&stops.held[stops.given..], longest.unwrap_or_default());
             }
         }
     }

@@ -14,11 +14,16 @@ pub struct Stream {
     first: bool,
     /// The beginning of a character, or, for WordPiece, all text.
     pending: Vec<u8>,
+    /// What was given out last.
+    text: String,
 }
 
 impl Stream {
     pub(crate) fn new(tokenizer: Tokenizer, first: bool) -> Self {
-        Self { tokenizer, special: false, first, pending: Vec::new() }
+        let mut stream = Self { special: false, first, pending: Vec::new(), text: String::new(), tokenizer };
+        stream.pending.reserve(stream.waiting_and_one_token());
+        stream.text.reserve(stream.text_bytes_max());
+        stream
     }
 
     /// Gives out special tokens too, by name.
@@ -28,32 +33,44 @@ impl Stream {
         self
     }
 
+    /// The most bytes that one token can bring, until the answer ends: each byte of it, and of a character that was begun
+    /// before, may be no text.
+    pub fn text_bytes_max(&self) -> usize {
+        self.waiting_and_one_token() * char::REPLACEMENT_CHARACTER.len_utf8()
+    }
+
     /// Takes the next token and returns the text that is complete with it, often empty. Ids that the vocabulary does not
-    /// have give nothing.
-    pub fn push(&mut self, id: u32) -> String {
-        let tokenizer = self.tokenizer.clone();
-        let Some(piece) = tokenizer.piece(id, self.special) else {
-            return String::new();
-        };
-        self.pending.extend_from_slice(tokenizer.trimmed(piece, self.first));
-        self.first = false;
-        if tokenizer.tidies() {
-            return String::new();
+    /// have give nothing. Allocates nothing, but for WordPiece, whose text waits for its end.
+    pub fn push(&mut self, id: u32) -> &str {
+        self.text.clear();
+        if let Some(piece) = self.tokenizer.piece(id, self.special) {
+            self.pending.extend_from_slice(self.tokenizer.trimmed(piece, self.first));
+            self.first = false;
+            if !self.tokenizer.tidies() {
+                self.take(false);
+            }
         }
-        self.take(false)
+        &self.text
     }
 
     /// Ends the answer: what waits is given out, with U+FFFD for a character that never came to its end.
-    pub fn finish(&mut self) -> String {
-        let tokenizer = self.tokenizer.clone();
-        if tokenizer.tidies() {
+    pub fn finish(&mut self) -> &str {
+        self.text.clear();
+        if self.tokenizer.tidies() {
             self.pending = crate::wordpiece::tidy(&self.pending);
         }
-        self.take(true)
+        self.take(true);
+        &self.text
     }
 
-    fn take(&mut self, all: bool) -> String {
-        let mut text = String::new();
+    fn waiting_and_one_token(&self) -> usize {
+        // Three bytes begin a character and do not end it.
+        3 + self.tokenizer.inner.vocabulary.longest()
+    }
+
+    /// Moves what is complete to `text`.
+    fn take(&mut self, all: bool) {
+        let text = &mut self.text;
         let mut done = 0;
         for chunk in self.pending.utf8_chunks() {
             text.push_str(chunk.valid());
@@ -68,6 +85,5 @@ impl Stream {
             }
         }
         self.pending.drain(..done);
-        text
     }
 }

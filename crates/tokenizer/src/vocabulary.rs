@@ -43,6 +43,7 @@ pub(crate) struct Vocabulary {
     words: HashTable<u32>,
     specials: HashTable<u32>,
     hasher: DefaultHashBuilder,
+    longest_word: usize,
     longest: usize,
 }
 
@@ -69,6 +70,7 @@ impl Vocabulary {
             specials: HashTable::new(),
             // Seeded anew in every process: a vocabulary made to collide cannot know the seed.
             hasher: DefaultHashBuilder::default(),
+            longest_word: 0,
             longest: 0,
         })
     }
@@ -83,13 +85,14 @@ impl Vocabulary {
         self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len() as u32);
         self.kinds.push(kind);
+        self.longest = self.longest.max(bytes.len());
         let table = match reach {
             Reach::Word => &mut self.words,
             Reach::Special => &mut self.specials,
             Reach::Nothing => return Ok(id),
         };
         if reach == Reach::Word {
-            self.longest = self.longest.max(bytes.len());
+            self.longest_word = self.longest_word.max(bytes.len());
         }
         let (hasher, ends, all) = (&self.hasher, &self.ends, &self.bytes);
         let same = |&other: &u32| slice(all, ends, other) == &all[start..];
@@ -121,7 +124,7 @@ impl Vocabulary {
     /// The token that `bytes` spell as text; never a special one.
     #[inline]
     pub(crate) fn word(&self, bytes: &[u8]) -> Option<u32> {
-        if bytes.len() > self.longest { None } else { self.find(bytes, Reach::Word) }
+        if bytes.len() > self.longest_word { None } else { self.find(bytes, Reach::Word) }
     }
 
     /// The special token named `name`.
@@ -131,6 +134,11 @@ impl Vocabulary {
 
     /// The most bytes that a token reached by text has.
     pub(crate) fn longest_word(&self) -> usize {
+        self.longest_word
+    }
+
+    /// The most bytes that any token has.
+    pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 

@@ -27,8 +27,8 @@ fn streamed(tokenizer: &Tokenizer, ids: &[u32], special: bool) -> String {
     if special {
         stream = stream.keep_special();
     }
-    let mut text: String = ids.iter().map(|&id| stream.push(id)).collect();
-    text.push_str(&stream.finish());
+    let mut text: String = ids.iter().map(|&id| stream.push(id).to_owned()).collect();
+    text.push_str(stream.finish());
     text
 }
 
@@ -74,7 +74,7 @@ fn streaming_gives_whole_characters() {
         let mut stream = tokenizer.stream().keep_special();
         let mut found = String::new();
         for id in tokenizer.encode(&text, Special::Text) {
-            found.push_str(&stream.push(id));
+            found.push_str(stream.push(id));
             prop_assert!(text.starts_with(&found));
         }
         prop_assert_eq!(stream.finish(), "");
