@@ -1,0 +1,211 @@
+//! A token's logits are the same bits whatever is computed beside them: on any number of threads, in any batch, however the
+//! prompt is cut, from a fresh cache or a kept one. On the default model with real text, for every instruction set that the
+//! CPU has.
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+use kauri_arch::Shape;
+use kauri_device::{Batch, CacheType, Choice, Executor, Matrix, Plan, Weight};
+use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
+use kauri_engine::{Engine, Event, Options, Request, Sampling};
+use kauri_formats::{Bytes, Quant};
+use kauri_tokenizer::Tokenizer;
+
+const TEXT: &str = include_str!("../../../ARCHITECTURE.md");
+/// Past one segment of attention, and a whole number of neither pages nor chunks.
+const TOKENS: usize = 311;
+/// Positions at the end whose logits are compared.
+const COMPARED: usize = 3;
+/// Tokens of a page of the cache.
+const PAGE: u32 = 32;
+/// Sequences of the largest batch.
+const SEQUENCES: usize = 17;
+
+#[test]
+fn threads_do_not_change_a_logit() {
+    for_each_setup(|setup, tokens| {
+        let alone = setup.executor(1).read(tokens, TOKENS);
+        for threads in [2, 5] {
+            let found = setup.executor(threads).read(tokens, TOKENS);
+            assert!(found == alone, "{threads} threads, {setup}");
+        }
+    });
+}
+
+#[test]
+fn the_cut_of_a_prompt_does_not_change_a_logit() {
+    for_each_setup(|setup, tokens| {
+        let mut model = setup.executor(2);
+        let whole = model.read(tokens, TOKENS);
+        for chunk in [1, 7, 64, 300] {
+            assert!(model.read(tokens, chunk) == whole, "chunks of {chunk}, {setup}");
+        }
+    });
+}
+
+/// Sequences of different lengths: each one's next token alone, beside one to sixteen others, and beside a prompt.
+#[test]
+fn batch_mates_do_not_change_a_logit() {
+    for_each_setup(|setup, tokens| {
+        let mut model = setup.executor(2);
+        let lengths: Vec<usize> = (0..SEQUENCES).map(|sequence| 1 + sequence * 17 % 43).collect();
+        let texts: Vec<&[u32]> = lengths.iter().zip(0..).map(|(&length, at)| &tokens[at..][..=length]).collect();
+        for (sequence, text) in texts.iter().enumerate() {
+            model.step(&[(sequence, &text[..text.len() - 1], 0, 0)]);
+        }
+        let next = |sequence: usize| (sequence, &texts[sequence][lengths[sequence]..], lengths[sequence], 1);
+        let alone: Vec<Vec<u32>> = (0..SEQUENCES).map(|sequence| model.step(&[next(sequence)])).collect();
+        for count in 2..=SEQUENCES {
+            let steps: Vec<_> = (0..count).map(next).collect();
+            assert!(model.step(&steps) == alone[..count].concat(), "a batch of {count}, {setup}");
+        }
+        let prompt = model.step(&[(0, texts[1], 0, texts[1].len())]);
+        let mixed = model.step(&[next(2), (0, texts[1], 0, texts[1].len()), next(3)]);
+        assert!(mixed == [&alone[2][..], &prompt, &alone[3]].concat(), "beside a prompt, {setup}");
+    });
+}
+
+/// The same through the front door, where the sampler and the kept cache have their say.
+#[test]
+fn answers_are_the_same_tokens_on_any_threads_and_from_any_cache() {
+    let mut answers = Vec::new();
+    for (threads, batch_tokens) in [(1, 512), (2, 7), (5, 64)] {
+        let options = Options { threads: Some(threads), batch_tokens, context_tokens: Some(512), ..Options::default() };
+        let mut engine = Engine::load(None, &options).expect("the model inside");
+        let prompt = engine.text_tokens(&TEXT[..900]);
+        let mut session = engine.session();
+        for start in [prompt.len(), prompt.len() / 2, prompt.len()] {
+            let sampling = Sampling { seed: 5, ..Sampling::default() };
+            let request = |prompt: &[u32]| Request {
+                prompt: prompt.to_vec(),
+                sampling,
+                stops: Vec::new(),
+                max_tokens: Some(12),
+                end_tokens: Vec::new(),
+            };
+            // Leaves some of the prompt in the cache, and an answer that was another one.
+            session.generate(&request(&prompt[..start]), |_| ControlFlow::Continue(())).expect("an answer");
+            let mut text = String::new();
+            let done = session.generate(&request(&prompt), |event| {
+                if let Event::Text(more) = event {
+                    text += more;
+                }
+                ControlFlow::Continue(())
+            });
+            done.expect("an answer");
+            answers.push((text, session.tokens().to_vec()));
+        }
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:#?}");
+}
+
+/// What the same numbers are computed with.
+struct Setup {
+    shape: Shape<Weight>,
+    weights: &'static str,
+    cache: CacheType,
+    isa: Isa,
+}
+
+/// A model on the CPU, and how much of its cache a sequence gets.
+struct Model {
+    executor: CpuExecutor,
+    sequence_pages: u32,
+}
+
+/// Calls `test` with every setup and the text.
+fn for_each_setup(test: impl Fn(&Setup, &[u32])) {
+    static SETUPS: LazyLock<(Vec<Setup>, Vec<u32>)> = LazyLock::new(setups);
+    let (setups, tokens) = &*SETUPS;
+    setups.iter().for_each(|setup| test(setup, tokens));
+}
+
+fn setups() -> (Vec<Setup>, Vec<u32>) {
+    let checkpoint = kauri_model::resolve::open(None).expect("the model inside");
+    let tokenizer = Tokenizer::from_checkpoint(&checkpoint).expect("a vocabulary");
+    let tokens = tokenizer.encode_prompt(TEXT)[..TOKENS].to_vec();
+    let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
+    let mut stored = kauri_model::load::weights(&checkpoint, &names).expect("a whole model");
+    let mut setups = Vec::new();
+    // Fewer layers take less time.
+    stored.blocks.truncate(3);
+    let kinds = [
+        ("Q4_K_M", stored.clone(), CacheType::F16),
+        ("Q8_0", converted(&stored, Quant::Q8_0), CacheType::F32),
+        ("BF16", converted(&stored, Quant::BF16), CacheType::F16),
+    ];
+    for (weights, shape, cache) in kinds {
+        let isas = [Isa::Avx512].into_iter().filter(|isa| isa.is_supported());
+        setups.extend(isas.map(|isa| Setup { shape: shape.clone(), weights, cache, isa }));
+    }
+    // The formulas take a hundred times as long, and are one loop for every type of weights.
+    stored.blocks.truncate(1);
+    setups.push(Setup { shape: stored, weights: "Q4_K_M", cache: CacheType::F16, isa: Isa::Scalar });
+    (setups, tokens)
+}
+
+/// The same model with every matrix written as `quant`.
+fn converted(shape: &Shape<Weight>, quant: Quant) -> Shape<Weight> {
+    let Ok(shape) = shape.try_map(&mut |weight| {
+        let Weight::Matrix(matrix) = weight else { return Ok::<Weight, Infallible>(weight.clone()) };
+        let mut values = vec![0.0; matrix.rows * matrix.columns];
+        matrix.quant.dequantise(&matrix.data, &mut values);
+        let mut data = Vec::new();
+        quant.quantise(&values, matrix.columns, None, &mut data).expect("a type that can be written");
+        Ok(Weight::Matrix(Matrix { quant, data: Bytes::from(data), ..matrix.clone() }))
+    });
+    shape
+}
+
+impl Setup {
+    fn executor(&self, threads: usize) -> Model {
+        let sequence_pages = (TOKENS as u32).div_ceil(PAGE);
+        let plan = Plan {
+            page_tokens: PAGE,
+            pages: sequence_pages * SEQUENCES as u32,
+            batch_tokens: TOKENS as u32,
+            batch_outputs: 64,
+            cache: self.cache,
+        };
+        let kernels = Kernels::new(self.isa).expect("supported, as was asked before");
+        Model { executor: CpuExecutor::new(self.shape.clone(), plan, kernels, threads), sequence_pages }
+    }
+}
+
+impl Model {
+    /// Reads `tokens` from an empty cache in pieces of `chunk`; the bits of the logits of the last [`COMPARED`] positions.
+    fn read(&mut self, tokens: &[u32], chunk: usize) -> Vec<u32> {
+        let mut bits = Vec::new();
+        for (index, piece) in tokens.chunks(chunk).enumerate() {
+            let start = index * chunk;
+            let outputs = (start + piece.len()).saturating_sub(tokens.len() - COMPARED).min(piece.len());
+            bits.extend(self.step(&[(0, piece, start, outputs)]));
+        }
+        bits
+    }
+
+    /// One launch of some sequences: the number of each, its new tokens, how many it has in the cache, and for how many of
+    /// the last tokens logits are wanted. Gives their bits.
+    fn step(&mut self, sequences: &[(usize, &[u32], usize, usize)]) -> Vec<u32> {
+        let mut batch = Batch::default();
+        for &(sequence, tokens, cached, outputs) in sequences {
+            let first = sequence as u32 * self.sequence_pages;
+            // Backwards, so that pages are nowhere in order.
+            let pages: Vec<u32> = (first..first + self.sequence_pages).rev().collect();
+            batch.push(tokens, cached as u32, &pages, TOKENS as u32, outputs);
+        }
+        self.executor.launch(&batch).expect("a CPU is not lost");
+        let choices = vec![Choice::Logits; batch.outputs.len()];
+        let sampled = self.executor.sample(&choices).expect("a CPU is not lost");
+        assert!(sampled.logits.iter().all(|logit| logit.is_finite()));
+        sampled.logits.iter().map(|logit| logit.to_bits()).collect()
+    }
+}
+
+impl std::fmt::Display for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} weights, {:?} cache, {}", self.weights, self.cache, self.isa.name())
+    }
+}
