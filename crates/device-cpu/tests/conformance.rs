@@ -64,6 +64,7 @@ fn fast_kernels_stay_near_the_reference() {
 
 /// Without quantised weights the fast kernels differ by rounding only.
 #[test]
-fn fast_kernels_equal_the_reference_on_f32_weights() {
-    conform::<OnThreads<2, true>>(&[Quant::F32], Tolerance { absolute: 2e-5, relative: 1e-5 });
+fn fast_kernels_equal_the_reference_on_floating_point_weights() {
+    let quants = [Quant::F32, Quant::F16, Quant::BF16];
+    conform::<OnThreads<2, true>>(&quants, Tolerance { absolute: 2e-5, relative: 1e-5 });
 }
