@@ -1,5 +1,7 @@
 //! Which instructions this CPU has, asked once; the only door to the kernels that need them.
 
+mod compile;
+
 use std::ops::Range;
 
 use kauri_arch::{Activation, Norm};
@@ -11,7 +13,10 @@ use crate::attend::{self, Scratch, Task, Tile};
 use crate::elementwise;
 use crate::floats::{self, Format};
 use crate::panel::{Panel, Product};
-use crate::vector::Vector;
+#[cfg(target_arch = "x86_64")]
+use crate::x86_64::avx512;
+
+pub(crate) use compile::compile;
 
 /// An instruction set that kernels are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +28,17 @@ pub enum Isa {
 }
 
 impl Isa {
+    /// All of them, of all architectures, the best first.
+    pub const ALL: [Self; 2] = [Self::Avx512, Self::Scalar];
+
     /// The best that this CPU has.
     pub fn best() -> Self {
-        [Self::Avx512].into_iter().find(|isa| isa.is_supported()).unwrap_or(Self::Scalar)
+        Self::ALL.into_iter().find(|isa| isa.is_supported()).unwrap_or(Self::Scalar)
     }
 
     /// Whether this CPU has it.
     pub fn is_supported(self) -> bool {
-        match self {
-            Self::Scalar => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => crate::x86_64::avx512::is_supported(),
-            #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx512 => false,
-        }
+        self.compiled().is_some_and(|kernels| (kernels.is_supported)())
     }
 
     /// The name, for people.
@@ -46,12 +48,72 @@ impl Isa {
             Self::Avx512 => "AVX-512",
         }
     }
+
+    /// The kernels compiled for it, if this program has them.
+    #[cfg(target_arch = "x86_64")]
+    #[expect(clippy::unnecessary_wraps, reason = "other architectures have fewer")]
+    fn compiled(self) -> Option<&'static Compiled> {
+        match self {
+            Self::Scalar => Some(&SCALAR),
+            Self::Avx512 => Some(&avx512::KERNELS),
+        }
+    }
+
+    /// The kernels compiled for it, if this program has them.
+    #[cfg(not(target_arch = "x86_64"))]
+    fn compiled(self) -> Option<&'static Compiled> {
+        match self {
+            Self::Scalar => Some(&SCALAR),
+            Self::Avx512 => None,
+        }
+    }
 }
+
+/// Every kernel, compiled for one instruction set. May be called only where the CPU has it: [`Kernels`] makes sure.
+pub(crate) struct Compiled {
+    /// Whether this CPU has the instructions.
+    pub is_supported: fn() -> bool,
+    /// The integer kernel for a storage type, if there is one.
+    pub strips: fn(Quant) -> Option<Strips>,
+    /// Most tokens that the integer kernel takes at a time.
+    pub widest_tile: usize,
+    /// Quantises one row of activations, which nobody else uses.
+    pub quantise: unsafe fn(&Writer<'_>, usize, &[f32]),
+    /// One tile of attention, whose rows no other worker writes.
+    pub attend: unsafe fn(&Task<'_>, &Tile, &mut Scratch),
+    /// `gate = activation(gate) * up`, or `gate = activation(up)` where the network has no gate.
+    pub activate: unsafe fn(Activation, bool, &mut [f32], &[f32]),
+    /// Normalises every group.
+    pub norm: unsafe fn(&Norm<Weight>, &mut [f32]),
+    /// The format of a storage type, if [`Self::floats`] computes products with it.
+    pub format: fn(Quant) -> Option<Format>,
+    /// Some rows of a product with floating-point weights, under the contract of [`floats::rows`].
+    pub floats: unsafe fn(&floats::Product<'_>, Format, Range<usize>),
+}
+
+/// The formulas.
+static SCALAR: Compiled = Compiled {
+    is_supported: || true,
+    strips: |_| None,
+    widest_tile: 1,
+    // SAFETY: nobody else uses the row.
+    quantise: |writer, token, x| unsafe { writer.quantise(token, x) },
+    attend: attend::scalar,
+    activate: |activation, gated, gate, up| {
+        for (gate, &up) in gate.iter_mut().zip(up) {
+            *gate = if gated { formula::activate(activation, *gate) * up } else { formula::activate(activation, up) };
+        }
+    },
+    norm: elementwise::norm,
+    format: |_| None,
+    floats: |_, _, _| unreachable!("`format` has none"),
+};
 
 /// The kernels of one instruction set that this CPU is known to have.
 #[derive(Clone, Copy)]
 pub struct Kernels {
     isa: Isa,
+    compiled: &'static Compiled,
 }
 
 /// The integer kernel for one storage type.
@@ -68,7 +130,8 @@ pub struct Strips {
 impl Kernels {
     /// The kernels of `isa`, if this CPU has it.
     pub fn new(isa: Isa) -> Option<Self> {
-        isa.is_supported().then_some(Self { isa })
+        let compiled = isa.compiled()?;
+        (compiled.is_supported)().then_some(Self { isa, compiled })
     }
 
     /// The instruction set.
@@ -78,24 +141,12 @@ impl Kernels {
 
     /// The integer kernel for `quant`, if there is one.
     pub fn strips(self, quant: Quant) -> Option<Strips> {
-        match self.isa {
-            Isa::Scalar => None,
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => crate::x86_64::avx512::strips(quant),
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx512 => None,
-        }
+        (self.compiled.strips)(quant)
     }
 
     /// Most tokens that the integer kernel takes at a time.
     pub(crate) fn widest_tile(self) -> usize {
-        match self.isa {
-            Isa::Scalar => 1,
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => crate::x86_64::avx512::Avx512::TOKENS,
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx512 => unreachable!("Kernels::new refused it"),
-        }
+        self.compiled.widest_tile
     }
 
     /// Quantises one row of activations.
@@ -103,67 +154,31 @@ impl Kernels {
     /// # Safety
     /// No other use of the row of `token`.
     pub(crate) unsafe fn quantise(self, writer: &Writer<'_>, token: usize, x: &[f32]) {
-        match self.isa {
-            // SAFETY: the caller's contract is the same.
-            Isa::Scalar => unsafe { writer.quantise(token, x) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller's contract; `Kernels` exists for this instruction set only where the CPU has it.
-            Isa::Avx512 => unsafe { crate::x86_64::avx512::quantise(writer, token, x) },
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx512 => unreachable!("Kernels::new refused it"),
-        }
+        // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.quantise)(writer, token, x) };
     }
 
     /// One tile of attention.
     pub(crate) fn attend(self, task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
-        match self.isa {
-            Isa::Scalar => attend::scalar(task, tile, scratch),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Kernels` exists for this instruction set only where the CPU has it; `attend` deals tiles out once.
-            Isa::Avx512 => unsafe { crate::x86_64::avx512::attend(task, tile, scratch) },
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx512 => unreachable!("Kernels::new refused it"),
-        }
+        // SAFETY: `Kernels` exists only where the CPU has the instructions; `attend` deals tiles out once.
+        unsafe { (self.compiled.attend)(task, tile, scratch) };
     }
 
     /// `gate = activation(gate) * up`, or `gate = activation(up)` where the network has no gate.
     pub(crate) fn activate(self, activation: Activation, gated: bool, gate: &mut [f32], up: &[f32]) {
-        match self.isa {
-            Isa::Scalar => {
-                for (gate, &up) in gate.iter_mut().zip(up) {
-                    *gate = if gated {
-                        formula::activate(activation, *gate) * up
-                    } else {
-                        formula::activate(activation, up)
-                    };
-                }
-            }
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Kernels` exists for this instruction set only where the CPU has it.
-            Isa::Avx512 => unsafe { crate::x86_64::avx512::activate(activation, gated, gate, up) },
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx512 => unreachable!("Kernels::new refused it"),
-        }
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.activate)(activation, gated, gate, up) };
     }
 
     /// Normalises every group.
     pub(crate) fn norm(self, norm: &Norm<Weight>, to: &mut [f32]) {
-        match self.isa {
-            Isa::Scalar => elementwise::norm(norm, to),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Kernels` exists for this instruction set only where the CPU has it.
-            Isa::Avx512 => unsafe { crate::x86_64::avx512::norm(norm, to) },
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx512 => unreachable!("Kernels::new refused it"),
-        }
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.norm)(norm, to) };
     }
 
     /// The format of `quant`, if this instruction set has a kernel for floating-point weights of it.
     pub(crate) fn format(self, quant: Quant) -> Option<Format> {
-        match self.isa {
-            Isa::Scalar => None,
-            Isa::Avx512 => Format::of(quant),
-        }
+        (self.compiled.format)(quant)
     }
 
     /// Some rows of a product with floating-point weights.
@@ -171,13 +186,7 @@ impl Kernels {
     /// # Safety
     /// As [`floats::rows`], but for the instructions, which are there.
     pub(crate) unsafe fn floats(self, product: &floats::Product<'_>, format: Format, rows: Range<usize>) {
-        match self.isa {
-            Isa::Scalar => unreachable!("format() has none"),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller's contract; `Kernels` exists for this instruction set only where the CPU has it.
-            Isa::Avx512 => unsafe { crate::x86_64::avx512::floats(product, format, rows) },
-            #[cfg(not(target_arch = "x86_64"))]
-            Isa::Avx512 => unreachable!("Kernels::new refused it"),
-        }
+        // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.floats)(product, format, rows) };
     }
 }

@@ -120,7 +120,7 @@ impl Unpacked {
 
 /// Calls `test` with each instruction set that has integer kernels.
 fn for_each_isa(mut test: impl FnMut(Kernels)) {
-    for isa in [Isa::Avx512] {
+    for isa in Isa::ALL.into_iter().filter(|&isa| isa != Isa::Scalar) {
         match Kernels::new(isa) {
             Some(kernels) => test(kernels),
             None => eprintln!("skipped: this CPU has no {}", isa.name()),

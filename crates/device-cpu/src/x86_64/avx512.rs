@@ -19,20 +19,9 @@ use std::arch::x86_64::{
     _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
-use std::ops::Range;
-
 use half::{bf16, f16};
-use kauri_arch::{Activation, Norm};
-use kauri_device::Weight;
-use kauri_formats::Quant;
 
-use crate::activation::Writer;
-use crate::attend::{self, Scratch, Task, Tile};
-use crate::detect::Strips;
-use crate::elementwise;
-use crate::floats;
-use crate::panel::{self, Panel, Product, Unpack};
-use crate::quant::{self, Visitor};
+use crate::detect::compile;
 use crate::vector::Vector;
 
 /// AVX-512 F, BW, VL and VNNI.
@@ -309,81 +298,7 @@ unsafe fn quarters(base: *const u8, offsets: &[i32; 16], first: usize) -> __m512
     _mm512_inserti32x4::<3>(v, rows[3])
 }
 
-/// Whether this CPU has what [`Avx512`] stands for.
-pub fn is_supported() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512vnni")
-}
-
-/// The integer kernel for `quant`, if there is one.
-pub fn strips(quant: Quant) -> Option<Strips> {
-    quant::visit(quant, Compile)
-}
-
-/// Quantises one row of activations.
-///
-/// # Safety
-/// The CPU has the instructions; no other use of the row of `token`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-pub unsafe fn quantise(writer: &Writer<'_>, token: usize, x: &[f32]) {
-    // SAFETY: the caller's contract is the same.
-    unsafe { writer.quantise_with::<Avx512>(token, x) };
-}
-
-/// Compiles the kernel of a storage type for [`Avx512`].
-struct Compile;
-
-impl Visitor for Compile {
-    type Output = Strips;
-
-    fn visit<U: Unpack>(self) -> Strips {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-        unsafe fn run<U: Unpack>(product: &Product<'_>, number: usize, panel: &mut Panel) {
-            // SAFETY: the caller's contract is the same.
-            unsafe { panel::strip::<Avx512, U>(product, number, panel) };
-        }
-        Strips { rows: panel::height::<Avx512>(), run: run::<U>, correction: const { panel::correction::<U>() } }
-    }
-}
-
-/// One tile of attention.
-///
-/// # Safety
-/// The CPU has the instructions; no other worker writes the rows of the tile.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,f16c")]
-pub unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
-    // SAFETY: the caller's contract is the same.
-    unsafe { attend::tile::<Avx512>(task, tile, scratch) };
-}
-
-/// `gate = activation(gate) * up`, or `gate = activation(up)`.
-///
-/// # Safety
-/// The CPU has the instructions.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-pub unsafe fn activate(activation: Activation, gated: bool, gate: &mut [f32], up: &[f32]) {
-    // SAFETY: the caller's contract is the same.
-    unsafe { elementwise::activate::<Avx512>(activation, gated, gate, up) };
-}
-
-/// Normalises every group.
-///
-/// # Safety
-/// The CPU has the instructions.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-pub unsafe fn norm(norm: &Norm<Weight>, to: &mut [f32]) {
-    elementwise::norm(norm, to);
-}
-
-/// Some rows of a product with floating-point weights.
-///
-/// # Safety
-/// The CPU has the instructions; the rest as [`floats::rows`].
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,f16c")]
-pub unsafe fn floats(product: &floats::Product<'_>, format: floats::Format, rows: Range<usize>) {
-    // SAFETY: the caller's contract is the same.
-    unsafe { floats::rows::<Avx512>(product, format, rows) };
+compile! {
+    /// The kernels in [`Avx512`].
+    pub static KERNELS: Avx512 where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
 }
