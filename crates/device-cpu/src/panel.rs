@@ -28,6 +28,8 @@ pub trait Unpack {
     const GROUP: usize;
     /// What is added to a value to make it an unsigned byte.
     const OFFSET: i32;
+    /// Whether the bytes take all eight bits: signed ones raised by 128. Otherwise they are under 128.
+    const WIDE: bool = false;
     /// Whether a group has a minimum that is subtracted.
     const MINIMUM: bool;
 
@@ -327,7 +329,8 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
     unsafe {
         let values = input.values.add(shared * T * activation::GROUP + first);
         let mut sum = [[V::int(0); T]; R];
-        if U::OFFSET != 0 {
+        let signed = U::WIDE && V::SIGNED;
+        if U::OFFSET != 0 && !signed {
             for t in 0..T {
                 let offset = V::int(*input.offsets.add(number * T + t));
                 for r in 0..R {
@@ -341,11 +344,14 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
             for r in 0..R {
                 let column = r * part.columns + number * U::GROUP + index * 4;
                 weights[r] = V::load_bytes(part.bytes.add(column * V::LANES));
+                if signed {
+                    weights[r] = V::xor(weights[r], V::byte(0x80));
+                }
             }
             for t in 0..T {
                 let x = V::word(values.add(t * activation::GROUP + index * 4).cast::<u32>().read_unaligned());
                 for r in 0..R {
-                    sum[r][t] = V::dot(sum[r][t], weights[r], x);
+                    sum[r][t] = dot::<V, U>(sum[r][t], weights[r], x);
                 }
             }
         }
@@ -375,6 +381,22 @@ unsafe fn finish(product: &Product<'_>, rows: &Range<usize>, tile: Tile, sums: &
         let out = unsafe { product.out.slice(at + rows.start..at + rows.end) };
         for (row, (out, sum)) in rows.clone().zip(out.iter_mut().zip(sums)) {
             *out = sum + product.bias.map_or(0.0, |bias| bias[row]);
+        }
+    }
+}
+
+/// The quickest product for the bytes of `U`: signed where they are wide and that suits the instruction set.
+///
+/// # Safety
+/// As [`Vector::dot`].
+#[inline(always)]
+unsafe fn dot<V: Vector, U: Unpack>(sum: V::Int, weights: V::Bytes, x: V::Bytes) -> V::Int {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        match (U::WIDE, V::SIGNED) {
+            (false, _) => V::dot_low(sum, weights, x),
+            (true, false) => V::dot(sum, weights, x),
+            (true, true) => V::dot_signed(sum, weights, x),
         }
     }
 }

@@ -17,6 +17,8 @@ pub unsafe trait Vector: Copy {
     const STRIPS: usize;
     /// Tokens that it computes together: as many as the registers have room for, with [`Self::STRIPS`] sums each.
     const TOKENS: usize;
+    /// Whether [`Self::dot_signed`] is quicker than [`Self::dot`].
+    const SIGNED: bool;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.
@@ -50,7 +52,7 @@ pub unsafe trait Vector: Copy {
     unsafe fn min(a: Self::Float, b: Self::Float) -> Self::Float;
     /// The nearest whole number, to even between two.
     unsafe fn round(a: Self::Float) -> Self::Float;
-    /// `a * 2^n` for whole `n` between -127 and 127.
+    /// `a * 2^n` for whole `n` between -126 and 127.
     unsafe fn times_power_of_two(a: Self::Float, n: Self::Float) -> Self::Float;
     /// Whole numbers between -128 and 127 to memory, a signed byte each.
     unsafe fn store_narrow(value: Self::Float, to: *mut i8);
@@ -118,8 +120,13 @@ pub unsafe trait Vector: Copy {
     /// Sixteen bytes of each row: the first four of every row, the next four, and so on.
     unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [Self::Bytes; 4];
 
-    /// Adds, in each row, the products of its four unsigned bytes with its four signed bytes in `x`.
+    /// Adds, in each row, the products of its four unsigned bytes with its four signed bytes in `x`. Exact, as the next two are: no sum on
+    /// the way saturates.
     unsafe fn dot(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
+    /// The same of bytes under 128: on some instruction sets quicker.
+    unsafe fn dot_low(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
+    /// The same of signed bytes, for `x` from -127 on.
+    unsafe fn dot_signed(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
 }
 
 /// A number as it is stored, in memory of any alignment.

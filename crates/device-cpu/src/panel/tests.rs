@@ -51,10 +51,12 @@ impl Visitor for Compare<'_> {
 
     fn visit<U: Unpack>(self) {
         assert_eq!((U::COLUMNS, U::BYTES), (self.quant.block_len(), self.quant.block_bytes()));
+        assert!(!U::WIDE || U::OFFSET == 128, "{}: wide bytes are signed ones raised", self.quant.name());
         let mut expected = vec![0.0; U::COLUMNS];
         for sixteen in self.blocks.chunks(LANES_MAX * U::BYTES) {
             let count = sixteen.len() / U::BYTES;
             let unpacked = Unpacked::of::<U>(sixteen);
+            assert!(U::WIDE || unpacked.bytes.iter().all(|&byte| byte < 128), "{}: wide bytes", self.quant.name());
             for lane in 0..count {
                 self.quant.dequantise(&sixteen[lane * U::BYTES..][..U::BYTES], &mut expected);
                 for (column, &expected) in expected.iter().enumerate().filter(|(_, expected)| expected.is_finite()) {

@@ -17,9 +17,9 @@ impl Unpack for Iq4Nl {
     const COLUMNS: usize = 32;
     const BYTES: usize = 18;
     const GROUP: usize = 32;
-    // The levels run from -127 to 113, so the bytes take all eight bits: a kernel that sums products of two unsigned
-    // and two signed bytes in 16 bits must not take them as they are.
+    // The levels run from -127 to 113.
     const OFFSET: i32 = 128;
+    const WIDE: bool = true;
     const MINIMUM: bool = false;
 
     #[inline(always)]

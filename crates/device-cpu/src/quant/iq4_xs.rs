@@ -14,6 +14,7 @@ impl Unpack for Iq4Xs {
     const BYTES: usize = 136;
     const GROUP: usize = 32;
     const OFFSET: i32 = Iq4Nl::OFFSET;
+    const WIDE: bool = true;
     const MINIMUM: bool = false;
 
     #[inline(always)]

@@ -11,6 +11,7 @@ impl Unpack for Q8_0 {
     const BYTES: usize = 34;
     const GROUP: usize = 32;
     const OFFSET: i32 = 128;
+    const WIDE: bool = true;
     const MINIMUM: bool = false;
 
     #[inline(always)]

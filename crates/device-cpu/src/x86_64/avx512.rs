@@ -14,9 +14,10 @@ use std::arch::x86_64::{
     _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_blend_ps,
     _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512,
     _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi8,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srai_epi32,
-    _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_ps, _mm512_test_epi8_mask,
-    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_slli_epi32,
+    _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps,
+    _mm512_test_epi8_mask, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+    _mm512_xor_si512,
 };
 
 use half::{bf16, f16};
@@ -34,6 +35,7 @@ unsafe impl Vector for Avx512 {
     const LANES: usize = 16;
     const STRIPS: usize = 2;
     const TOKENS: usize = 6;
+    const SIGNED: bool = false;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
@@ -279,6 +281,17 @@ unsafe impl Vector for Avx512 {
     #[inline(always)]
     unsafe fn dot(sum: __m512i, weights: __m512i, x: __m512i) -> __m512i {
         _mm512_dpbusd_epi32(sum, weights, x)
+    }
+
+    #[inline(always)]
+    unsafe fn dot_low(sum: __m512i, weights: __m512i, x: __m512i) -> __m512i {
+        Self::dot(sum, weights, x)
+    }
+
+    #[inline(always)]
+    unsafe fn dot_signed(sum: __m512i, weights: __m512i, x: __m512i) -> __m512i {
+        let raised = Self::dot(sum, _mm512_xor_si512(weights, Self::byte(0x80)), x);
+        _mm512_sub_epi32(raised, Self::dot(_mm512_setzero_si512(), Self::byte(0x80), x))
     }
 }
 

@@ -60,6 +60,7 @@ fn pairs(a: [[u8; 4]; 16], b: [[u8; 4]; 16], f: impl Fn(u32, u32) -> u32) -> [[u
 // SAFETY: no method needs more than any CPU has; memory is touched as the trait says.
 unsafe impl Vector for Plain {
     const LANES: usize = 16;
+    const SIGNED: bool = false;
     const STRIPS: usize = 1;
     const TOKENS: usize = 8;
     type Float = [f32; 16];
@@ -244,6 +245,17 @@ unsafe impl Vector for Plain {
 
     unsafe fn dot(sum: [i32; 16], weights: [[u8; 4]; 16], x: [[u8; 4]; 16]) -> [i32; 16] {
         let product = |lane: usize, byte: usize| i32::from(weights[lane][byte]) * i32::from(x[lane][byte] as i8);
+        from_fn(|lane| sum[lane] + (0..4).map(|byte| product(lane, byte)).sum::<i32>())
+    }
+
+    unsafe fn dot_low(sum: [i32; 16], weights: [[u8; 4]; 16], x: [[u8; 4]; 16]) -> [i32; 16] {
+        assert!(weights.as_flattened().iter().all(|&weight| weight < 128), "a byte over 127");
+        // SAFETY: the trait's contract.
+        unsafe { Self::dot(sum, weights, x) }
+    }
+
+    unsafe fn dot_signed(sum: [i32; 16], weights: [[u8; 4]; 16], x: [[u8; 4]; 16]) -> [i32; 16] {
+        let product = |lane: usize, byte: usize| i32::from(weights[lane][byte] as i8) * i32::from(x[lane][byte] as i8);
         from_fn(|lane| sum[lane] + (0..4).map(|byte| product(lane, byte)).sum::<i32>())
     }
 }
