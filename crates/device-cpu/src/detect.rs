@@ -14,7 +14,7 @@ use crate::elementwise;
 use crate::floats::{self, Format};
 use crate::panel::{Panel, Product};
 #[cfg(target_arch = "x86_64")]
-use crate::x86_64::avx512;
+use crate::x86_64::{avx2, avx512};
 
 pub(crate) use compile::compile;
 
@@ -23,13 +23,17 @@ pub(crate) use compile::compile;
 pub enum Isa {
     /// The formulas in `f32`, as every CPU has them.
     Scalar,
+    /// AVX2 with FMA and F16C.
+    Avx2,
+    /// AVX2 with byte products (AVX-VNNI).
+    AvxVnni,
     /// AVX-512 with byte products (VNNI).
     Avx512,
 }
 
 impl Isa {
     /// All of them, of all architectures, the best first.
-    pub const ALL: [Self; 2] = [Self::Avx512, Self::Scalar];
+    pub const ALL: [Self; 4] = [Self::Avx512, Self::AvxVnni, Self::Avx2, Self::Scalar];
 
     /// The best that this CPU has.
     pub fn best() -> Self {
@@ -45,6 +49,8 @@ impl Isa {
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
+            Self::Avx2 => "AVX2",
+            Self::AvxVnni => "AVX-VNNI",
             Self::Avx512 => "AVX-512",
         }
     }
@@ -55,6 +61,8 @@ impl Isa {
     fn compiled(self) -> Option<&'static Compiled> {
         match self {
             Self::Scalar => Some(&SCALAR),
+            Self::Avx2 => Some(&avx2::KERNELS),
+            Self::AvxVnni => Some(&avx2::VNNI_KERNELS),
             Self::Avx512 => Some(&avx512::KERNELS),
         }
     }
@@ -64,7 +72,7 @@ impl Isa {
     fn compiled(self) -> Option<&'static Compiled> {
         match self {
             Self::Scalar => Some(&SCALAR),
-            Self::Avx512 => None,
+            Self::Avx2 | Self::AvxVnni | Self::Avx512 => None,
         }
     }
 }

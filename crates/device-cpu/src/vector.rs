@@ -62,7 +62,7 @@ pub unsafe trait Vector: Copy {
     unsafe fn load_brain(from: *const bf16) -> Self::Float;
     /// `a` in the lanes from `first` to `last`, `other` elsewhere.
     unsafe fn only(a: Self::Float, first: i32, last: i32, other: Self::Float) -> Self::Float;
-    /// `a` where `x` is at least `limit`, zero elsewhere.
+    /// Zero where `x` is under `limit`, `a` elsewhere.
     unsafe fn zero_under(a: Self::Float, x: Self::Float, limit: f32) -> Self::Float;
     /// The sum of all lanes, in a fixed order.
     unsafe fn sum(a: Self::Float) -> f32;

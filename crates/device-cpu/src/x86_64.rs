@@ -1,3 +1,4 @@
 //! The instruction sets of x86-64 CPUs.
 
+pub mod avx2;
 pub mod avx512;

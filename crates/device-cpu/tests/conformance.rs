@@ -1,22 +1,28 @@
 //! The CPU's kernels against the reference device.
 
+use std::cell::Cell;
+
 use kauri_arch::Shape;
 use kauri_device::conformance::{Subject, Tolerance, conform};
 use kauri_device::{Batch, Buffer, Plan, Weight};
 use kauri_device_cpu::{Cpu, Isa, Kernels};
 use kauri_formats::Quant;
 
-struct OnThreads<const N: usize, const FAST: bool> {
+thread_local! {
+    /// The instruction set of the devices that are made from now on.
+    static ISA: Cell<Isa> = const { Cell::new(Isa::Scalar) };
+}
+
+struct OnThreads<const N: usize> {
     cpu: Cpu,
     shape: Shape<Weight>,
 }
 
-impl<const N: usize, const FAST: bool> Subject for OnThreads<N, FAST> {
+impl<const N: usize> Subject for OnThreads<N> {
     type Ops = Cpu;
 
     fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
-        let isa = if FAST { Isa::best() } else { Isa::Scalar };
-        let kernels = Kernels::new(isa).expect("every CPU is scalar, and has the best that it has");
+        let kernels = Kernels::new(ISA.get()).expect("asked for before");
         Self { cpu: Cpu::new(shape, &plan, kernels, N), shape: shape.clone() }
     }
 
@@ -46,25 +52,37 @@ fn quants() -> Vec<Quant> {
 
 #[test]
 fn scalar_kernels_equal_the_reference_on_one_thread() {
-    conform::<OnThreads<1, false>>(&quants(), EXACT);
+    conform::<OnThreads<1>>(&quants(), EXACT);
 }
 
 #[test]
 fn scalar_kernels_equal_the_reference_on_five_threads() {
-    conform::<OnThreads<5, false>>(&quants(), EXACT);
+    conform::<OnThreads<5>>(&quants(), EXACT);
 }
 
 /// Activations rounded to bytes cost about a hundredth of a product's size; attention and the rest are exact to rounding.
 const BYTES: Tolerance = Tolerance { absolute: 0.05, relative: 0.02 };
 
+/// Runs the suite on each instruction set of this CPU that has kernels of its own.
+fn conform_fast(quants: &[Quant], tolerance: Tolerance) {
+    for isa in Isa::ALL.into_iter().filter(|&isa| isa != Isa::Scalar) {
+        if isa.is_supported() {
+            ISA.set(isa);
+            conform::<OnThreads<2>>(quants, tolerance);
+        } else {
+            eprintln!("skipped: this CPU has no {}", isa.name());
+        }
+    }
+}
+
 #[test]
 fn fast_kernels_stay_near_the_reference() {
-    conform::<OnThreads<2, true>>(&quants(), BYTES);
+    conform_fast(&quants(), BYTES);
 }
 
 /// Without quantised weights the fast kernels differ by rounding only.
 #[test]
 fn fast_kernels_equal_the_reference_on_floating_point_weights() {
     let quants = [Quant::F32, Quant::F16, Quant::BF16];
-    conform::<OnThreads<2, true>>(&quants, Tolerance { absolute: 2e-5, relative: 1e-5 });
+    conform_fast(&quants, Tolerance { absolute: 2e-5, relative: 1e-5 });
 }

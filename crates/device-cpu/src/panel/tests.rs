@@ -4,6 +4,7 @@
 //! reads outside a block. The others run on each instruction set that this CPU has.
 
 mod blocks;
+mod instructions;
 mod plain;
 mod speed;
 

@@ -143,7 +143,7 @@ unsafe impl Vector for Plain {
     }
 
     unsafe fn zero_under(a: [f32; 16], x: [f32; 16], limit: f32) -> [f32; 16] {
-        from_fn(|lane| if x[lane] >= limit { a[lane] } else { 0.0 })
+        from_fn(|lane| if x[lane] < limit { 0.0 } else { a[lane] })
     }
 
     unsafe fn sum(a: [f32; 16]) -> f32 {

@@ -1,0 +1,246 @@
+//! Every method of every instruction set against the same on plain arrays, on ordinary numbers and on awkward ones.
+
+use half::{bf16, f16};
+
+use super::blocks::Random;
+use super::plain::{Plain, Readable};
+use crate::detect::{Isa, Kernels};
+use crate::vector::{self, Vector};
+
+/// Rows of bytes that are gathered: how many each holds, and how far they lie apart.
+const ROW: usize = 16;
+const STRIDE: usize = 21;
+
+/// What the methods are given.
+struct Input {
+    numbers: [[f32; 16]; 3],
+    /// From -126 to 127.
+    whole: [f32; 16],
+    bytes: [[u8; 64]; 2],
+    rows: Vec<u8>,
+    /// From -127 on.
+    x: [i8; 64],
+    table: Vec<u32>,
+    first: i32,
+    last: i32,
+}
+
+/// The lanes of each result, with the method's name.
+struct Results(Vec<(&'static str, Vec<u32>)>);
+
+impl Input {
+    fn new(random: &mut Random) -> Self {
+        const AWKWARD: [f32; 8] = [0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.5, -2.5, 1e-40];
+        let mut number = |_| match random.below(12) {
+            index @ 0..8 => AWKWARD[index],
+            _ => random.normal() * 8.0,
+        };
+        let numbers = [(); 3].map(|()| std::array::from_fn(&mut number));
+        // Bytes and activations are often as large as they can be: products of those are what could saturate.
+        let mut byte = || match random.below(4) {
+            0 => 255,
+            1 => 128,
+            _ => random.below(256) as u8,
+        };
+        let bytes = [(); 2].map(|()| std::array::from_fn(|_| byte()));
+        let rows = (0..16 * STRIDE).map(|_| byte()).collect();
+        Self {
+            numbers,
+            bytes,
+            rows,
+            whole: std::array::from_fn(|_| random.below(254) as f32 - 126.0),
+            x: std::array::from_fn(|_| [-127, 127, random.below(255) as i8][random.below(3)].max(-127)),
+            table: (0..37).map(|_| random.below(1 << 32) as u32).collect(),
+            first: random.below(18) as i32 - 1,
+            last: random.below(18) as i32 - 1,
+        }
+    }
+}
+
+impl Results {
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    unsafe fn float<V: Vector>(&mut self, name: &'static str, value: V::Float) {
+        let mut lanes = [0.0; 16];
+        // SAFETY: the array holds a vector.
+        unsafe { V::store(value, lanes.as_mut_ptr()) };
+        self.0.push((name, lanes[..V::LANES].iter().map(|&lane| bits(lane)).collect()));
+    }
+
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    unsafe fn bytes<V: Vector>(&mut self, name: &'static str, value: V::Bytes) {
+        let mut lanes = [0; 64];
+        // SAFETY: the array holds a vector.
+        unsafe { V::store_bytes(value, lanes.as_mut_ptr()) };
+        self.0.push((name, lanes.as_chunks().0[..V::LANES].iter().map(|&lane| u32::from_le_bytes(lane)).collect()));
+    }
+}
+
+/// The bits, all that are not numbers alike.
+fn bits(value: f32) -> u32 {
+    if value.is_nan() { f32::NAN.to_bits() } else { value.to_bits() }
+}
+
+/// What arithmetic on numbers gives.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+unsafe fn numbers<V: Vector>(input: &Input, results: &mut Results) {
+    // SAFETY: the arrays hold sixteen values, as many as any vector.
+    unsafe {
+        let (a, b) = (V::load(input.numbers[0].as_ptr()), V::load(input.numbers[1].as_ptr()));
+        let (c, whole) = (V::load(input.numbers[2].as_ptr()), V::load(input.whole.as_ptr()));
+        results.float::<V>("float", V::float(input.numbers[0][0]));
+        results.float::<V>("mul", V::mul(a, b));
+        results.float::<V>("mul_add", V::mul_add(a, b, c));
+        results.float::<V>("sub_mul", V::sub_mul(a, b, c));
+        results.float::<V>("add", V::add(a, b));
+        results.float::<V>("sub", V::sub(a, b));
+        results.float::<V>("div", V::div(a, b));
+        results.float::<V>("max", V::max(a, b));
+        results.float::<V>("min", V::min(a, b));
+        results.float::<V>("round", V::round(a));
+        results.float::<V>("times_power_of_two", V::times_power_of_two(a, whole));
+        results.float::<V>("zero_under", V::zero_under(a, b, input.numbers[2][0]));
+        results.float::<V>("to_float", V::to_float(V::int(-77_777)));
+        let (first, last) = (input.first.min(V::LANES as i32), input.last.min(V::LANES as i32));
+        results.float::<V>("only", V::only(a, first, last, b));
+        let mut narrow = [0i8; 16];
+        V::store_narrow(whole, narrow.as_mut_ptr());
+        results.0.push(("store_narrow", narrow[..V::LANES].iter().map(|&value| value as u32).collect()));
+        // Whole numbers of this size are exact in any order; the rest is left out.
+        let mut few = [0.0; 16];
+        few[..4].copy_from_slice(&input.whole[..4]);
+        results.0.push(("sum", vec![bits(V::sum(V::load(few.as_ptr())))]));
+        results.0.push(("most", vec![bits(V::most(V::load(few.as_ptr())))]));
+        let stored = input.numbers[0].map(f16::from_f32);
+        results.float::<V>("load_half", V::load_half(stored.as_ptr()));
+        let stored = input.numbers[0].map(bf16::from_f32);
+        results.float::<V>("load_brain", V::load_brain(stored.as_ptr()));
+    }
+}
+
+/// What arithmetic on bytes gives.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+unsafe fn bytes<V: Vector>(input: &Input, results: &mut Results) {
+    // SAFETY: the arrays hold sixteen words, as many as any vector; table numbers are cut to the table's length.
+    unsafe {
+        let (a, b) = (V::load_bytes(input.bytes[0].as_ptr()), V::load_bytes(input.bytes[1].as_ptr()));
+        results.bytes::<V>("byte", V::byte(input.bytes[0][0]));
+        results.bytes::<V>("word", V::word(input.table[0]));
+        results.bytes::<V>("and", V::and(a, b));
+        results.bytes::<V>("or", V::or(a, b));
+        results.bytes::<V>("xor", V::xor(a, b));
+        results.bytes::<V>("shift_right 1", V::shift_right::<1>(a));
+        results.bytes::<V>("shift_right 28", V::shift_right::<28>(a));
+        results.bytes::<V>("shift_left 4", V::shift_left::<4>(a));
+        results.bytes::<V>("add_words", V::add_words(a, b));
+        results.bytes::<V>("spread", V::spread(a, 0x91));
+        let mut table = [0; 16];
+        table.copy_from_slice(&input.bytes[1][..16]);
+        results.bytes::<V>("lookup", V::lookup(&table, V::and(a, V::byte(0x0f))));
+        results.bytes::<V>("entries", V::entries(&input.table, V::and(a, V::word(0x1f))));
+        results.float::<V>("float_from_bits", V::float_from_bits(a));
+        results.float::<V>("byte_to_float 0", V::byte_to_float::<0>(a));
+        results.float::<V>("byte_to_float 1", V::byte_to_float::<1>(a));
+        results.float::<V>("byte_to_float 2", V::byte_to_float::<2>(a));
+        results.float::<V>("byte_to_float 3", V::byte_to_float::<3>(a));
+        results.float::<V>("signed_byte_to_float 0", V::signed_byte_to_float::<0>(a));
+        results.float::<V>("signed_byte_to_float 1", V::signed_byte_to_float::<1>(a));
+        results.float::<V>("signed_byte_to_float 2", V::signed_byte_to_float::<2>(a));
+        results.float::<V>("signed_byte_to_float 3", V::signed_byte_to_float::<3>(a));
+        results.float::<V>("half_to_float 0", V::half_to_float::<0>(a));
+        results.float::<V>("half_to_float 1", V::half_to_float::<1>(a));
+        let sum = V::int(-9_999);
+        let (low, x) = (V::and(a, V::byte(0x7f)), V::load_bytes(input.x.as_ptr().cast()));
+        results.float::<V>("dot", V::to_float(V::dot(sum, a, x)));
+        results.float::<V>("dot_low", V::to_float(V::dot_low(sum, low, x)));
+        results.float::<V>("dot_signed", V::to_float(V::dot_signed(sum, a, x)));
+    }
+}
+
+/// What reading rows gives.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+unsafe fn rows<V: Vector>(input: &Input, results: &mut Results) {
+    let offsets = std::array::from_fn(|lane| (lane * STRIDE) as i32);
+    let _readable = Readable::blocks(input.rows.as_ptr(), STRIDE, ROW);
+    // SAFETY: sixteen bytes are there at each offset.
+    unsafe {
+        V::prefetch(input.rows.as_ptr().cast());
+        results.bytes::<V>("gather", V::gather(input.rows.as_ptr(), &offsets));
+        for bytes in V::columns16(input.rows.as_ptr(), &offsets) {
+            results.bytes::<V>("columns16", bytes);
+        }
+    }
+}
+
+/// # Safety
+/// The CPU has the instructions of `V`.
+unsafe fn results<V: Vector>(input: &Input) -> Vec<(&'static str, Vec<u32>)> {
+    let mut results = Results(Vec::new());
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        numbers::<V>(input, &mut results);
+        bytes::<V>(input, &mut results);
+        rows::<V>(input, &mut results);
+    }
+    results.0
+}
+
+/// # Safety
+/// The CPU has the instructions of `V`.
+unsafe fn check<V: Vector>(isa: Isa) {
+    let random = &mut Random(3);
+    for _ in 0..200 {
+        let input = Input::new(random);
+        // SAFETY: `Plain` runs anywhere; the rest is the caller's contract.
+        let (found, expected) = unsafe { (results::<V>(&input), results::<Plain>(&input)) };
+        for ((name, found), (_, expected)) in found.into_iter().zip(expected) {
+            // `only` is asked for lanes that a shorter vector has not.
+            let lanes = found.len().min(expected.len());
+            assert_eq!(found[..lanes], expected[..lanes], "{}: {name}", isa.name());
+        }
+    }
+    let mut worst = 0.0f64;
+    for step in -8700..8800 {
+        let x = step as f32 / 100.0;
+        let mut lanes = [0.0f32; 16];
+        // SAFETY: the array holds a vector; the rest is the caller's contract.
+        unsafe { V::store(vector::exp::<V>(V::float(x)), lanes.as_mut_ptr()) };
+        worst = worst.max((f64::from(lanes[V::LANES - 1]) / f64::from(x).exp() - 1.0).abs());
+    }
+    assert!(worst < 2.4e-7, "{}: e^x is off by {worst:e}", isa.name());
+}
+
+#[test]
+fn every_instruction_does_what_plain_arrays_do() {
+    for isa in Isa::ALL {
+        if Kernels::new(isa).is_none() {
+            eprintln!("skipped: this CPU has no {}", isa.name());
+            continue;
+        }
+        // SAFETY: the CPU was just asked.
+        unsafe { check_isa(isa) };
+    }
+}
+
+/// # Safety
+/// The CPU has the instruction set.
+#[cfg(target_arch = "x86_64")]
+unsafe fn check_isa(isa: Isa) {
+    use crate::x86_64::{avx2::Avx2, avx512::Avx512};
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        match isa {
+            Isa::Scalar => check::<Plain>(isa),
+            Isa::Avx2 => check::<Avx2<false>>(isa),
+            Isa::AvxVnni => check::<Avx2<true>>(isa),
+            Isa::Avx512 => check::<Avx512>(isa),
+        }
+    }
+}
