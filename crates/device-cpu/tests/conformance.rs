@@ -44,7 +44,7 @@ impl<const N: usize> Subject for OnThreads<N> {
 }
 
 /// The scalar kernels are the formulas in the formulas' order: no difference at all, on any number of threads.
-const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0 };
+const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0, half_cache: 0.0 };
 
 fn quants() -> Vec<Quant> {
     Quant::ALL.into_iter().filter(|quant| quant.can_quantise()).collect()
@@ -61,7 +61,7 @@ fn scalar_kernels_equal_the_reference_on_five_threads() {
 }
 
 /// Activations rounded to bytes cost about a hundredth of a product's size; attention and the rest are exact to rounding.
-const BYTES: Tolerance = Tolerance { absolute: 0.05, relative: 0.02 };
+const BYTES: Tolerance = Tolerance { absolute: 0.05, relative: 0.02, half_cache: 0.0 };
 
 /// Runs the suite on each instruction set of this CPU that has kernels of its own.
 fn conform_fast(quants: &[Quant], tolerance: Tolerance) {
@@ -80,9 +80,10 @@ fn fast_kernels_stay_near_the_reference() {
     conform_fast(&quants(), BYTES);
 }
 
-/// Without quantised weights the fast kernels differ by rounding only.
+/// Without quantised weights the fast kernels differ by rounding only: by less than 1e-5 of one with a cache that does not
+/// round, by up to 2.7e-5 with one that does.
 #[test]
 fn fast_kernels_equal_the_reference_on_floating_point_weights() {
     let quants = [Quant::F32, Quant::F16, Quant::BF16];
-    conform_fast(&quants, Tolerance { absolute: 2e-5, relative: 1e-5 });
+    conform_fast(&quants, Tolerance { absolute: 1e-5, relative: 1e-5, half_cache: 3e-5 });
 }

@@ -44,6 +44,9 @@ pub struct Tolerance {
     pub absolute: f32,
     /// Share of the expected value.
     pub relative: f32,
+    /// As `absolute`, added where keys and values are kept in half precision: one near the middle of two halves may be rounded to
+    /// either, by the last bit of what was computed.
+    pub half_cache: f32,
 }
 
 /// Numbers of rows and columns that are a multiple of nothing, or just past a multiple of everything.
@@ -301,7 +304,11 @@ struct Check<'a, S> {
 }
 
 impl<'a, S: Subject> Check<'a, S> {
-    fn new(case: &'a Case, shape: &Shape<Weight>, tolerance: Tolerance) -> Self {
+    fn new(case: &'a Case, shape: &Shape<Weight>, mut tolerance: Tolerance) -> Self {
+        match case.cache {
+            CacheType::F32 => {}
+            CacheType::F16 => tolerance.absolute += tolerance.half_cache,
+        }
         Self { case, tolerance, subject: S::new(shape, case.plan()), plain: Plain::new(shape, case.plan()) }
     }
 
