@@ -8,6 +8,8 @@ use kauri_arch::{Activation, Norm};
 use kauri_device::{Weight, formula};
 use kauri_formats::Quant;
 
+#[cfg(target_arch = "aarch64")]
+use crate::aarch64::neon;
 use crate::activation::{Correction, Writer};
 use crate::attend::{self, Scratch, Task, Tile};
 use crate::elementwise;
@@ -29,11 +31,13 @@ pub enum Isa {
     AvxVnni,
     /// AVX-512 with byte products (VNNI).
     Avx512,
+    /// NEON with byte products (dotprod).
+    Neon,
 }
 
 impl Isa {
     /// All of them, of all architectures, the best first.
-    pub const ALL: [Self; 4] = [Self::Avx512, Self::AvxVnni, Self::Avx2, Self::Scalar];
+    pub const ALL: [Self; 5] = [Self::Avx512, Self::AvxVnni, Self::Avx2, Self::Neon, Self::Scalar];
 
     /// The best that this CPU has.
     pub fn best() -> Self {
@@ -52,27 +56,38 @@ impl Isa {
             Self::Avx2 => "AVX2",
             Self::AvxVnni => "AVX-VNNI",
             Self::Avx512 => "AVX-512",
+            Self::Neon => "NEON",
         }
     }
 
     /// The kernels compiled for it, if this program has them.
     #[cfg(target_arch = "x86_64")]
-    #[expect(clippy::unnecessary_wraps, reason = "other architectures have fewer")]
     fn compiled(self) -> Option<&'static Compiled> {
         match self {
             Self::Scalar => Some(&SCALAR),
             Self::Avx2 => Some(&avx2::KERNELS),
             Self::AvxVnni => Some(&avx2::VNNI_KERNELS),
             Self::Avx512 => Some(&avx512::KERNELS),
+            Self::Neon => None,
         }
     }
 
     /// The kernels compiled for it, if this program has them.
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
     fn compiled(self) -> Option<&'static Compiled> {
         match self {
             Self::Scalar => Some(&SCALAR),
+            Self::Neon => Some(&neon::KERNELS),
             Self::Avx2 | Self::AvxVnni | Self::Avx512 => None,
+        }
+    }
+
+    /// The kernels compiled for it, if this program has them.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    fn compiled(self) -> Option<&'static Compiled> {
+        match self {
+            Self::Scalar => Some(&SCALAR),
+            Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Neon => None,
         }
     }
 }

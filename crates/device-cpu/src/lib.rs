@@ -2,6 +2,8 @@
 //!
 //! Weights are read where the file is mapped. This crate sees no request and no file.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod activation;
 mod attend;
 mod cache;

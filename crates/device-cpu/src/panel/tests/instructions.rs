@@ -113,7 +113,8 @@ unsafe fn numbers<V: Vector>(input: &Input, results: &mut Results) {
         let mut few = [0.0; 16];
         few[..4].copy_from_slice(&input.whole[..4]);
         results.0.push(("sum", vec![bits(V::sum(V::load(few.as_ptr())))]));
-        results.0.push(("most", vec![bits(V::most(V::load(few.as_ptr())))]));
+        let repeated: [f32; 16] = std::array::from_fn(|lane| input.whole[lane % 4]);
+        results.0.push(("most", vec![bits(V::most(V::load(repeated.as_ptr())))]));
         let stored = input.numbers[0].map(f16::from_f32);
         results.float::<V>("load_half", V::load_half(stored.as_ptr()));
         let stored = input.numbers[0].map(bf16::from_f32);
@@ -241,6 +242,32 @@ unsafe fn check_isa(isa: Isa) {
             Isa::Avx2 => check::<Avx2<false>>(isa),
             Isa::AvxVnni => check::<Avx2<true>>(isa),
             Isa::Avx512 => check::<Avx512>(isa),
+            Isa::Neon => unreachable!("not on this architecture"),
         }
+    }
+}
+
+/// # Safety
+/// The CPU has the instruction set.
+#[cfg(target_arch = "aarch64")]
+unsafe fn check_isa(isa: Isa) {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        match isa {
+            Isa::Scalar => check::<Plain>(isa),
+            Isa::Neon => check::<crate::aarch64::neon::Neon>(isa),
+            Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => unreachable!("not on this architecture"),
+        }
+    }
+}
+
+/// # Safety
+/// The CPU has the instruction set.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn check_isa(isa: Isa) {
+    match isa {
+        // SAFETY: it runs anywhere.
+        Isa::Scalar => unsafe { check::<Plain>(isa) },
+        Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 | Isa::Neon => unreachable!("not on this architecture"),
     }
 }

@@ -1,0 +1,3 @@
+//! The instruction sets of 64-bit Arm CPUs.
+
+pub mod neon;
