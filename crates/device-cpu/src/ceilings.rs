@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use kauri_device::Ceilings;
 
+use crate::detect::Isa;
 use crate::pool::{Pool, share};
 
 /// Bytes read per round: several times the largest last-level cache of a common machine would be better, but 512 MiB is
@@ -17,7 +18,7 @@ const TURNS: u64 = 1 << 22;
 
 /// Measures both on all threads of `pool`; takes about a second.
 pub fn measure(pool: &mut Pool) -> Ceilings {
-    let (arithmetic, run) = arithmetic();
+    let (arithmetic, run) = arithmetic(Isa::best());
     Ceilings { bandwidth_bytes_per_s: bandwidth(pool), operations_per_s: operations(pool, run), arithmetic }
 }
 
@@ -74,23 +75,35 @@ pub(crate) fn operations(pool: &mut Pool, run: Loop) -> f64 {
     best
 }
 
-/// The widest arithmetic of this CPU that a kernel for quantised weights could use.
+/// The widest arithmetic of an instruction set that a kernel for quantised weights could use.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn arithmetic() -> (&'static str, Loop) {
-    if is_x86_feature_detected!("avx512vnni") && is_x86_feature_detected!("avx512f") {
-        // SAFETY: the features were just detected.
-        return ("int8 multiply-add, AVX-512 VNNI", |turns| unsafe { x86::vnni(turns) });
+pub(crate) fn arithmetic(isa: Isa) -> (&'static str, Loop) {
+    assert!(isa.is_supported(), "this CPU has no {}", isa.name());
+    match isa {
+        // SAFETY: the CPU was just asked.
+        Isa::Avx512 => ("int8 multiply-add, AVX-512 VNNI", |turns| unsafe { x86::vnni_512(turns) }),
+        // SAFETY: the same.
+        Isa::AvxVnni => ("int8 multiply-add, AVX-VNNI", |turns| unsafe { x86::vnni_256(turns) }),
+        // SAFETY: the same.
+        Isa::Avx2 => ("int8 multiply-add, AVX2", |turns| unsafe { x86::pairs(turns) }),
+        Isa::Scalar | Isa::Neon => ("f32 multiply-add, as compiled", plain),
     }
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        // SAFETY: the features were just detected.
-        return ("f32 multiply-add, AVX2", |turns| unsafe { x86::fma(turns) });
-    }
-    ("f32 multiply-add, scalar", plain)
 }
 
-/// The widest arithmetic of this CPU that a kernel for quantised weights could use.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn arithmetic() -> (&'static str, Loop) {
+/// The widest arithmetic of an instruction set that a kernel for quantised weights could use.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn arithmetic(isa: Isa) -> (&'static str, Loop) {
+    assert!(isa.is_supported(), "this CPU has no {}", isa.name());
+    match isa {
+        // SAFETY: the CPU was just asked.
+        Isa::Neon => ("int8 multiply-add, NEON dotprod", |turns| unsafe { arm::sdot(turns) }),
+        Isa::Scalar | Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => ("f32 multiply-add, as compiled", plain),
+    }
+}
+
+/// The widest arithmetic of an instruction set that a kernel for quantised weights could use.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) fn arithmetic(_isa: Isa) -> (&'static str, Loop) {
     ("f32 multiply-add, as compiled", plain)
 }
 
@@ -106,16 +119,14 @@ fn plain(turns: u64) -> (u64, f32) {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        _mm256_fmadd_ps, _mm256_set1_ps, _mm256_storeu_ps, _mm512_dpbusd_epi32, _mm512_reduce_add_epi32,
+        __m256i, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi8,
+        _mm256_set1_epi16, _mm256_setzero_si256, _mm256_storeu_si256, _mm512_dpbusd_epi32, _mm512_reduce_add_epi32,
         _mm512_set1_epi8, _mm512_setzero_si512,
     };
 
     /// Twelve chains of 64 byte products each: more than latency times throughput of any CPU that has them.
-    ///
-    /// # Safety
-    /// The CPU must have AVX-512 F and VNNI.
     #[target_feature(enable = "avx512f,avx512vnni")]
-    pub unsafe fn vnni(turns: u64) -> (u64, f32) {
+    pub fn vnni_512(turns: u64) -> (u64, f32) {
         let a = _mm512_set1_epi8(std::hint::black_box(3));
         let b = _mm512_set1_epi8(std::hint::black_box(2));
         let mut sums = [_mm512_setzero_si512(); 12];
@@ -128,27 +139,67 @@ mod x86 {
         (turns * 12 * 64 * 2, value)
     }
 
-    /// Twelve chains of eight products each.
-    ///
-    /// # Safety
-    /// The CPU must have AVX2 and FMA.
-    #[target_feature(enable = "avx2,fma")]
-    pub unsafe fn fma(turns: u64) -> (u64, f32) {
-        let a = _mm256_set1_ps(std::hint::black_box(0.999));
-        let mut sums = [_mm256_set1_ps(1.0); 12];
+    /// Twelve chains of 32 byte products each.
+    #[target_feature(enable = "avx2,avxvnni")]
+    pub fn vnni_256(turns: u64) -> (u64, f32) {
+        let a = _mm256_set1_epi8(std::hint::black_box(3));
+        let b = _mm256_set1_epi8(std::hint::black_box(2));
+        let mut sums = [_mm256_setzero_si256(); 12];
         for _ in 0..turns {
             for sum in &mut sums {
-                *sum = _mm256_fmadd_ps(*sum, a, a);
+                *sum = _mm256_dpbusd_avx_epi32(*sum, a, b);
             }
         }
-        let mut value = 0.0;
-        for sum in sums {
-            let mut lanes = [0.0f32; 8];
-            // SAFETY: eight values fit the array.
-            unsafe { _mm256_storeu_ps(lanes.as_mut_ptr(), sum) };
-            value += lanes.iter().sum::<f32>();
+        (turns * 12 * 32 * 2, first(&sums))
+    }
+
+    /// The same from three instructions. Each turn multiplies the sums of the one before: products of constants would be
+    /// computed once.
+    #[target_feature(enable = "avx2")]
+    pub fn pairs(turns: u64) -> (u64, f32) {
+        let (b, ones) = (_mm256_set1_epi8(std::hint::black_box(2)), _mm256_set1_epi16(1));
+        let mut sums = [_mm256_set1_epi8(1); 12];
+        for _ in 0..turns {
+            for sum in &mut sums {
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(_mm256_maddubs_epi16(*sum, b), ones));
+            }
         }
-        (turns * 12 * 8 * 2, value)
+        (turns * 12 * 32 * 2, first(&sums))
+    }
+
+    /// A value that depends on all sums.
+    #[target_feature(enable = "avx2")]
+    fn first(sums: &[__m256i; 12]) -> f32 {
+        let mut total = _mm256_setzero_si256();
+        for &sum in sums {
+            total = _mm256_add_epi32(total, sum);
+        }
+        let mut lanes = [0i32; 8];
+        // SAFETY: eight values fit the array.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), total) };
+        lanes[0] as f32
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arm {
+    use std::arch::aarch64::{vaddvq_s32, vdupq_n_s32, vdupq_n_u8};
+
+    use crate::aarch64::neon;
+
+    /// Sixteen chains of 16 byte products each: more than latency times throughput of any CPU that has them.
+    #[target_feature(enable = "neon,dotprod")]
+    pub fn sdot(turns: u64) -> (u64, f32) {
+        let a = vdupq_n_u8(std::hint::black_box(3));
+        let b = vdupq_n_u8(std::hint::black_box(2));
+        let mut sums = [vdupq_n_s32(0); 16];
+        for _ in 0..turns {
+            for sum in &mut sums {
+                // SAFETY: this function has the instructions.
+                *sum = unsafe { neon::sdot(*sum, a, b) };
+            }
+        }
+        (turns * 16 * 16 * 2, sums.iter().map(|&sum| vaddvq_s32(sum) as f32).sum())
     }
 }
 
@@ -159,9 +210,12 @@ mod tests {
     #[test]
     fn ceilings_are_of_the_size_of_a_computer() {
         let mut pool = Pool::new(1);
-        let (name, run) = arithmetic();
-        // No promise of speed: only that the loops are not optimised away (that would look like 10^15) nor broken.
-        let rate = operations(&mut pool, run);
-        assert!(rate > 1e7 && rate < 1e14, "{name}: {rate} operations per second");
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_supported()) {
+            let (name, run) = arithmetic(isa);
+            // No promise of speed: only that the loops are not optimised away (that would look like 10^15) nor broken.
+            let rate = operations(&mut pool, run);
+            println!("{name}: {:.0} Gop/s", rate / 1e9);
+            assert!(rate > 1e7 && rate < 1e14, "{name}: {rate} operations per second");
+        }
     }
 }

@@ -9,10 +9,13 @@ use crate::ceilings;
 #[test]
 #[ignore = "measures, run by hand"]
 fn products_speed() {
-    let (name, run) = ceilings::arithmetic();
+    for_each_isa(speed);
+}
+
+fn speed(kernels: Kernels) {
+    let (name, run) = ceilings::arithmetic(kernels.isa());
     let peak = ceilings::operations(&mut Pool::new(1), run);
     println!("{name}: {:.0} Gop/s", peak / 1e9);
-    let kernels = Kernels::new(Isa::best()).expect("the best that this CPU has");
     let (rows, columns) = (2048, 1024);
     for quant in [Quant::Q8_0, Quant::Q4_0, Quant::Q4_K, Quant::Q6_K, Quant::BF16] {
         for tokens in [1, 8, 512] {
