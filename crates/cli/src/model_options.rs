@@ -63,8 +63,14 @@ pub enum Instructions {
     Auto,
     /// None beyond what every CPU has: the reference kernels, in f32.
     Scalar,
-    /// AVX-512 with VNNI.
+    /// AVX2 with FMA and F16C.
+    Avx2,
+    /// AVX2 with byte products (AVX-VNNI).
+    AvxVnni,
+    /// AVX-512 with byte products (VNNI).
     Avx512,
+    /// NEON with byte products (dotprod).
+    Neon,
 }
 
 impl ModelOptions {
@@ -78,9 +84,12 @@ impl ModelOptions {
                 Device::Wgpu => DeviceChoice::Wgpu,
             },
             isa: match self.isa {
-                Instructions::Auto => Isa::Auto,
-                Instructions::Scalar => Isa::Scalar,
-                Instructions::Avx512 => Isa::Avx512,
+                Instructions::Auto => None,
+                Instructions::Scalar => Some(Isa::Scalar),
+                Instructions::Avx2 => Some(Isa::Avx2),
+                Instructions::AvxVnni => Some(Isa::AvxVnni),
+                Instructions::Avx512 => Some(Isa::Avx512),
+                Instructions::Neon => Some(Isa::Neon),
             },
             threads: self.threads.map(usize::from),
             context_tokens: self.context,

@@ -2,7 +2,7 @@
 
 use kauri_arch::Shape;
 use kauri_device::{Executor, Plan, Weight};
-use kauri_device_cpu::{CpuExecutor, Kernels};
+use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
 
 use crate::error::Error;
 
@@ -20,33 +20,17 @@ pub enum DeviceChoice {
     Wgpu,
 }
 
-/// The CPU instructions to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Isa {
-    /// The best that the CPU has and kauri has kernels for.
-    #[default]
-    Auto,
-    /// None beyond the compiler's own.
-    Scalar,
-    /// AVX-512 with VNNI.
-    Avx512,
-}
-
 /// A model on the chosen device.
 pub(crate) fn executor(
     choice: DeviceChoice,
-    isa: Isa,
+    isa: Option<Isa>,
     threads: usize,
     shape: Shape<Weight>,
     plan: Plan,
 ) -> Result<Box<dyn Executor>, Error> {
     match choice {
         DeviceChoice::Auto | DeviceChoice::Cpu => {
-            let wanted = match isa {
-                Isa::Auto => kauri_device_cpu::Isa::best(),
-                Isa::Scalar => kauri_device_cpu::Isa::Scalar,
-                Isa::Avx512 => kauri_device_cpu::Isa::Avx512,
-            };
+            let wanted = isa.unwrap_or_else(Isa::best);
             let kernels = Kernels::new(wanted)
                 .ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))?;
             Ok(Box::new(CpuExecutor::new(shape, plan, kernels, threads)))
@@ -58,7 +42,7 @@ pub(crate) fn executor(
 
 /// Whether this CPU has vector instructions that kauri has kernels for.
 pub fn has_simd() -> bool {
-    kauri_device_cpu::Isa::best() != kauri_device_cpu::Isa::Scalar
+    Isa::best() != Isa::Scalar
 }
 
 /// The cores of this machine that this process may use.

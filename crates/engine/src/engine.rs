@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use kauri_arch::{Mixer, RopeScaling, Shape};
 use kauri_device::{CacheType, Executor, Weight};
+use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
 use kauri_model::{Wish, fit, load, resolve};
 use kauri_prompt::pages::Pages;
@@ -13,7 +14,7 @@ use kauri_tokenizer::Tokenizer;
 use serde_json::Value as Json;
 
 use crate::chat::Chat;
-use crate::devices::{self, DeviceChoice, Isa};
+use crate::devices::{self, DeviceChoice};
 use crate::error::Error;
 use crate::session::Session;
 
@@ -22,8 +23,8 @@ use crate::session::Session;
 pub struct Options {
     /// Where to run.
     pub device: DeviceChoice,
-    /// CPU instructions.
-    pub isa: Isa,
+    /// CPU instructions; the best that the CPU has where unset.
+    pub isa: Option<Isa>,
     /// CPU threads; one for each core where unset.
     pub threads: Option<usize>,
     /// The window in tokens; the model's own, up to a default, where unset.
@@ -73,7 +74,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             device: DeviceChoice::Auto,
-            isa: Isa::Auto,
+            isa: None,
             threads: None,
             context_tokens: None,
             cache: CacheType::F16,

@@ -14,7 +14,7 @@ mod session;
 
 pub use chat::{Chat, Message};
 pub use decode::Request;
-pub use devices::{DeviceChoice, Isa, has_simd};
+pub use devices::{DeviceChoice, has_simd};
 pub use engine::{Defaults, Engine, Options};
 pub use error::Error;
 pub use events::{Done, Event, Finish};
@@ -23,6 +23,7 @@ pub use session::{Session, Synced};
 
 // What the engine's callers need of the layers below, so that they need no edge of their own.
 pub use kauri_device::{Batch, CacheType, Ceilings, Choice, OpCost, Plan};
+pub use kauri_device_cpu::Isa;
 pub use kauri_model::resolve::{DEFAULT_NAME, is_model};
 pub use kauri_prompt::template::{self, Template};
 pub use kauri_step::sample::{self, Sampling};

@@ -42,8 +42,8 @@ struct Rung {
     name: &'static str,
     /// Whether keys and values are kept; else every token computes the whole sequence.
     cached: bool,
-    /// The instructions.
-    isa: Isa,
+    /// The instructions; the best where unset.
+    isa: Option<Isa>,
     /// Whether every core works, or one.
     threaded: bool,
     /// Whether the weights are as they are stored, or all `f32`.
@@ -87,19 +87,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn rungs(arguments: &Arguments) -> anyhow::Result<Vec<Rung>> {
     let rung = |name, cached, isa, threaded, stored| Rung { name, cached, isa, threaded, stored };
     let mut rungs = vec![
-        rung("no KV cache", false, Isa::Scalar, false, false),
-        rung("KV cache", true, Isa::Scalar, false, false),
-        rung("SIMD", true, Isa::Auto, false, false),
-        rung("threads", true, Isa::Auto, true, false),
+        rung("no KV cache", false, Some(Isa::Scalar), false, false),
+        rung("KV cache", true, Some(Isa::Scalar), false, false),
+        rung("SIMD", true, None, false, false),
+        rung("threads", true, None, true, false),
     ];
     if !has_simd() {
         rungs.retain(|rung| rung.name != "SIMD");
     }
     let tensors = inspect(arguments.model.model.as_deref())?.tensors;
     if tensors.iter().any(|tensor| !matches!(tensor.quant, "F32" | "F16" | "BF16")) {
-        rungs.push(rung("quantised weights", true, Isa::Auto, true, true));
+        rungs.push(rung("quantised weights", true, None, true, true));
     } else if tensors.iter().any(|tensor| tensor.quant != "F32") {
-        rungs.push(rung("16-bit weights", true, Isa::Auto, true, true));
+        rungs.push(rung("16-bit weights", true, None, true, true));
     }
     Ok(rungs)
 }
