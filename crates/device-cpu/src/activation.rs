@@ -1,6 +1,7 @@
-//! Activations as the integer kernel reads them: bytes with one scale for 32 neighbours, a few tokens side by side.
+//! Activations as the kernels read them, a few tokens side by side: bytes with one scale for 32 neighbours for the integer kernel,
+//! numbers for the floating-point one.
 //!
-//! Quantised once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time, the
+//! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time, the
 //! last ones in tiles of a power of two. A tile is (columns / 32, tokens, 32): the kernel walks it from its start to its end.
 
 use crate::pool::Disjoint;
@@ -12,8 +13,10 @@ pub const GROUP: usize = 32;
 /// Most ways of correction at a time.
 pub const KINDS: usize = 3;
 
-/// Quantised rows of activations, sized at load.
+/// Packed rows of activations, sized at load.
 pub struct Activations {
+    /// As they are: (tiles, columns, tokens of the tile).
+    numbers: Vec<f32>,
     /// (tiles, columns / 32, tokens of the tile, 32).
     values: Vec<i8>,
     /// (tiles, columns / 32, tokens of the tile).
@@ -83,11 +86,12 @@ impl Activations {
     pub fn new(values: usize) -> Self {
         let corrections = [(); KINDS]
             .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
+        let numbers = vec![0.0; values];
         let (values, scales) = (vec![0; values], vec![0.0; values.div_ceil(GROUP)]);
-        Self { values, scales, corrections, kinds: [None; KINDS], rows: Rows::default() }
+        Self { numbers, values, scales, corrections, kinds: [None; KINDS], rows: Rows::default() }
     }
 
-    /// Starts over with other rows, whose columns are a multiple of 32, and with these corrections.
+    /// Starts over with other rows, and with these corrections; only columns that are a multiple of 32 may be quantised.
     ///
     /// # Panics
     /// If there are more rows than it was made for, or more than three kinds of correction.
@@ -104,6 +108,12 @@ impl Activations {
     /// How the rows stand.
     pub fn rows(&self) -> Rows {
         self.rows
+    }
+
+    /// The numbers of a tile, from column `column` on.
+    pub fn numbers(&self, tile: Tile, column: usize) -> &[f32] {
+        let at = tile.token * self.rows.columns;
+        &self.numbers[at + column * tile.width..at + tile.width * self.rows.columns]
     }
 
     /// The values of a tile, from group `group` of its columns on.
@@ -137,6 +147,7 @@ impl Activations {
             kind.map(|kind| CorrectionsWriter { offsets: Disjoint::new(offsets), sums: Disjoint::new(sums), kind })
         });
         Writer {
+            numbers: Disjoint::new(&mut self.numbers),
             values: Disjoint::new(&mut self.values),
             scales: Disjoint::new(&mut self.scales),
             corrections: std::array::from_fn(|_| each.next().flatten()),
@@ -155,6 +166,7 @@ impl Activations {
 
 /// All rows, to be written by several workers.
 pub struct Writer<'a> {
+    numbers: Disjoint<'a, f32>,
     values: Disjoint<'a, i8>,
     scales: Disjoint<'a, f32>,
     corrections: [Option<CorrectionsWriter<'a>>; KINDS],
@@ -168,6 +180,25 @@ struct CorrectionsWriter<'a> {
 }
 
 impl Writer<'_> {
+    /// Packs one row as it is.
+    ///
+    /// # Safety
+    /// No other use of the row of `token`.
+    pub unsafe fn pack(&self, token: usize, x: &[f32]) {
+        let tile = self.rows.tile_of(token);
+        let start = tile.token * self.rows.columns;
+        if tile.width == 1 {
+            // SAFETY: the row is in use once by the caller's word.
+            unsafe { self.numbers.slice(start..start + x.len()) }.copy_from_slice(x);
+            return;
+        }
+        for (column, x) in x.iter().enumerate() {
+            let at = start + column * tile.width + token - tile.token;
+            // SAFETY: the row is in use once by the caller's word.
+            unsafe { self.numbers.slice(at..at + 1)[0] = *x };
+        }
+    }
+
     /// The places of a group's values and scale.
     ///
     /// # Safety

@@ -2,8 +2,6 @@
 
 mod compile;
 
-use std::ops::Range;
-
 use kauri_arch::{Activation, Norm};
 use kauri_device::{Weight, formula};
 use kauri_formats::Quant;
@@ -11,10 +9,9 @@ use kauri_formats::Quant;
 #[cfg(target_arch = "aarch64")]
 use crate::aarch64::neon;
 use crate::activation::{Correction, Writer};
-use crate::attend::{self, Scratch, Task, Tile};
+use crate::attend::{self, Task, Tile};
 use crate::elementwise;
-use crate::floats::{self, Format};
-use crate::panel::{Panel, Product};
+use crate::product::{self, Finisher, Product};
 #[cfg(target_arch = "x86_64")]
 use crate::x86_64::{avx2, avx512};
 
@@ -96,28 +93,27 @@ impl Isa {
 pub(crate) struct Compiled {
     /// Whether this CPU has the instructions.
     pub is_supported: fn() -> bool,
-    /// The integer kernel for a storage type, if there is one.
+    /// The products of a storage type, if it has a kernel.
     pub strips: fn(Quant) -> Option<Strips>,
-    /// Most tokens that the integer kernel takes at a time.
+    /// Takes the sums of a strip where they belong, under the contract of [`product::finish`].
+    pub finish: Finisher,
+    /// Most tokens that products take at a time.
     pub widest_tile: usize,
     /// Quantises one row of activations, which nobody else uses.
     pub quantise: unsafe fn(&Writer<'_>, usize, &[f32]),
     /// One tile of attention, whose rows no other worker writes.
-    pub attend: unsafe fn(&Task<'_>, &Tile, &mut Scratch),
+    pub attend: unsafe fn(&Task<'_>, &Tile, &mut attend::Scratch),
     /// `gate = activation(gate) * up`, or `gate = activation(up)` where the network has no gate.
     pub activate: unsafe fn(Activation, bool, &mut [f32], &[f32]),
     /// Normalises every group.
     pub norm: unsafe fn(&Norm<Weight>, &mut [f32]),
-    /// The format of a storage type, if [`Self::floats`] computes products with it.
-    pub format: fn(Quant) -> Option<Format>,
-    /// Some rows of a product with floating-point weights, under the contract of [`floats::rows`].
-    pub floats: unsafe fn(&floats::Product<'_>, Format, Range<usize>),
 }
 
 /// The formulas.
 static SCALAR: Compiled = Compiled {
     is_supported: || true,
     strips: |_| None,
+    finish: |_, _, _, _| unreachable!("`strips` has none"),
     widest_tile: 1,
     // SAFETY: nobody else uses the row.
     quantise: |writer, token, x| unsafe { writer.quantise(token, x) },
@@ -128,8 +124,6 @@ static SCALAR: Compiled = Compiled {
         }
     },
     norm: elementwise::norm,
-    format: |_| None,
-    floats: |_, _, _| unreachable!("`format` has none"),
 };
 
 /// The kernels of one instruction set that this CPU is known to have.
@@ -139,15 +133,15 @@ pub struct Kernels {
     compiled: &'static Compiled,
 }
 
-/// The integer kernel for one storage type.
+/// The products of one storage type.
 #[derive(Clone, Copy)]
 pub struct Strips {
     /// Rows of a strip.
     pub rows: usize,
     /// Computes one strip.
-    pub(crate) run: unsafe fn(&Product<'_>, usize, &mut Panel),
-    /// What the kernel needs beside the bytes of activations.
-    pub(crate) correction: Correction,
+    pub(crate) run: unsafe fn(&Product<'_>, usize, &mut product::Scratch),
+    /// What it needs beside the bytes of activations; without, it takes them as they are.
+    pub(crate) correction: Option<Correction>,
 }
 
 impl Kernels {
@@ -162,12 +156,12 @@ impl Kernels {
         self.isa
     }
 
-    /// The integer kernel for `quant`, if there is one.
+    /// The products of `quant`, if it has a kernel.
     pub fn strips(self, quant: Quant) -> Option<Strips> {
         (self.compiled.strips)(quant)
     }
 
-    /// Most tokens that the integer kernel takes at a time.
+    /// Most tokens that products take at a time.
     pub(crate) fn widest_tile(self) -> usize {
         self.compiled.widest_tile
     }
@@ -182,7 +176,7 @@ impl Kernels {
     }
 
     /// One tile of attention.
-    pub(crate) fn attend(self, task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
+    pub(crate) fn attend(self, task: &Task<'_>, tile: &Tile, scratch: &mut attend::Scratch) {
         // SAFETY: `Kernels` exists only where the CPU has the instructions; `attend` deals tiles out once.
         unsafe { (self.compiled.attend)(task, tile, scratch) };
     }
@@ -199,17 +193,8 @@ impl Kernels {
         unsafe { (self.compiled.norm)(norm, to) };
     }
 
-    /// The format of `quant`, if this instruction set has a kernel for floating-point weights of it.
-    pub(crate) fn format(self, quant: Quant) -> Option<Format> {
-        (self.compiled.format)(quant)
-    }
-
-    /// Some rows of a product with floating-point weights.
-    ///
-    /// # Safety
-    /// As [`floats::rows`], but for the instructions, which are there.
-    pub(crate) unsafe fn floats(self, product: &floats::Product<'_>, format: Format, rows: Range<usize>) {
-        // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
-        unsafe { (self.compiled.floats)(product, format, rows) };
+    /// What takes the sums of a strip where they belong.
+    pub(crate) fn finisher(self) -> Finisher {
+        self.compiled.finish
     }
 }

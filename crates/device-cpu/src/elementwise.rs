@@ -40,7 +40,7 @@ pub unsafe fn activate<V: Vector>(activation: Activation, gated: bool, gate: &mu
 /// # Safety
 /// The CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn curve<V: Vector>(activation: Activation, x: V::Float) -> V::Float {
+pub unsafe fn curve<V: Vector>(activation: Activation, x: V::Float) -> V::Float {
     // SAFETY: arithmetic on values, and a vector to and from an array that holds it.
     unsafe {
         let (zero, half, one) = (V::float(0.0), V::float(0.5), V::float(1.0));

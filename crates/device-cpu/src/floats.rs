@@ -1,215 +1,197 @@
-//! Products with rows of floating-point weights, straight from where the file is mapped.
-//!
-//! A lane is a column: rows are contiguous, so nothing is packed. Each output has one chain of lanes that runs over the columns
-//! in order and is summed at the end, whatever the number of rows or tokens beside it.
+//! The floating-point kernel: rows widened to `f32`, times activations as they are.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use half::{bf16, f16};
-
 use kauri_formats::Quant;
 
-use crate::pool::Disjoint;
-use crate::vector::{Stored, Vector};
+use crate::activation::{Activations, Tile};
+use crate::product::{LANES_MAX, Multiply, NUMBERS, Panel, Part};
+use crate::vector::Vector;
 
-/// Most lanes of any instruction set.
-const LANES_MAX: usize = 16;
+/// A floating-point number as it is stored.
+pub trait Element {
+    /// Bytes of one.
+    const BYTES: usize;
 
-/// One product, as all workers see it.
-pub struct Product<'a> {
-    /// The matrix's stored bytes.
-    pub matrix: &'a [u8],
-    /// Its rows.
-    pub rows: usize,
-    /// Its columns.
-    pub columns: usize,
-    /// Added to each row.
-    pub bias: Option<&'a [f32]>,
-    /// (tokens, columns).
-    pub x: &'a [f32],
-    /// How many tokens.
-    pub tokens: usize,
-    /// (tokens, rows).
-    pub out: &'a Disjoint<'a, f32>,
+    /// Widens the numbers in sixteen bytes of each row, `16 / BYTES` columns, which [`Vector::columns16`] read.
+    ///
+    /// # Safety
+    /// `out` has room for (16 / `BYTES`, `LANES`) numbers; the CPU has the instructions of `V`.
+    unsafe fn widen<V: Vector>(words: [V::Bytes; 4], out: *mut f32);
 }
 
-/// How weights are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// `f32`.
-    Single,
-    /// `f16`.
-    Half,
-    /// `bf16`.
-    Brain,
-}
+impl Element for f32 {
+    const BYTES: usize = 4;
 
-impl Format {
-    /// The format of a storage type, if it is a floating-point one.
-    pub fn of(quant: Quant) -> Option<Self> {
-        match quant {
-            Quant::F32 => Some(Self::Single),
-            Quant::F16 => Some(Self::Half),
-            Quant::BF16 => Some(Self::Brain),
-            Quant::Q4_0
-            | Quant::Q4_1
-            | Quant::Q5_0
-            | Quant::Q5_1
-            | Quant::Q8_0
-            | Quant::Q2_K
-            | Quant::Q3_K
-            | Quant::Q4_K
-            | Quant::Q5_K
-            | Quant::Q6_K
-            | Quant::IQ2_XXS
-            | Quant::IQ2_XS
-            | Quant::IQ2_S
-            | Quant::IQ3_XXS
-            | Quant::IQ3_S
-            | Quant::IQ1_S
-            | Quant::IQ1_M
-            | Quant::IQ4_NL
-            | Quant::IQ4_XS
-            | Quant::TQ1_0
-            | Quant::TQ2_0
-            | Quant::MXFP4
-            | Quant::NVFP4
-            | Quant::Q1_0
-            | Quant::Q2_0
-            | Quant::I8
-            | Quant::I16
-            | Quant::I32
-            | Quant::I64
-            | Quant::F64 => None,
+    #[inline(always)]
+    unsafe fn widen<V: Vector>(words: [V::Bytes; 4], out: *mut f32) {
+        for index in 0..4 {
+            // SAFETY: by the caller's contract.
+            unsafe { V::store(V::float_from_bits(words[index]), out.add(index * V::LANES)) };
         }
     }
 }
 
-/// Computes some rows for all tokens.
-///
-/// # Safety
-/// The CPU has the instructions of `V`; `product.matrix` holds the rows; no other worker writes them.
-#[inline(always)]
-pub unsafe fn rows<V: Vector>(product: &Product<'_>, format: Format, rows: Range<usize>) {
-    // SAFETY: the caller's contract is the same.
-    unsafe {
-        match format {
-            Format::Single => stored::<V, f32>(product, rows),
-            Format::Half => stored::<V, f16>(product, rows),
-            Format::Brain => stored::<V, bf16>(product, rows),
+impl Element for f16 {
+    const BYTES: usize = 2;
+
+    #[inline(always)]
+    unsafe fn widen<V: Vector>(words: [V::Bytes; 4], out: *mut f32) {
+        for index in 0..4 {
+            // SAFETY: by the caller's contract.
+            unsafe {
+                V::store(V::half_to_float::<0>(words[index]), out.add(2 * index * V::LANES));
+                V::store(V::half_to_float::<1>(words[index]), out.add((2 * index + 1) * V::LANES));
+            }
         }
     }
 }
 
-/// The rows in tiles of eight and tokens in tiles of two, or four of each, as far as they go.
-///
-/// # Safety
-/// As [`rows`], of weights stored as `E`.
-#[inline(always)]
-unsafe fn stored<V: Vector, E: Stored>(product: &Product<'_>, rows: Range<usize>) {
-    let mut row = rows.start;
-    while row < rows.end {
-        let (left, mut token) = (rows.end - row, 0);
-        let height = if product.tokens >= 4 && left >= 4 {
-            4
-        } else if left >= 8 {
-            8
-        } else {
-            1
-        };
-        while token < product.tokens {
-            let width = product.tokens - token;
-            // SAFETY: the tile's rows and tokens exist; the rest is the caller's contract.
-            token += unsafe {
-                match (height, width) {
-                    (4, 4..) => tile::<V, E, 4, 4>(product, row, token),
-                    (4, _) => tile::<V, E, 4, 1>(product, row, token),
-                    (8, 2..) => tile::<V, E, 8, 2>(product, row, token),
-                    (8, _) => tile::<V, E, 8, 1>(product, row, token),
-                    (_, 4..) => tile::<V, E, 1, 4>(product, row, token),
-                    _ => tile::<V, E, 1, 1>(product, row, token),
+impl Element for bf16 {
+    const BYTES: usize = 2;
+
+    #[inline(always)]
+    unsafe fn widen<V: Vector>(words: [V::Bytes; 4], out: *mut f32) {
+        for index in 0..4 {
+            // SAFETY: by the caller's contract.
+            unsafe {
+                let (first, second) = (V::shift_left::<16>(words[index]), V::and(words[index], V::word(0xffff_0000)));
+                V::store(V::float_from_bits(first), out.add(2 * index * V::LANES));
+                V::store(V::float_from_bits(second), out.add((2 * index + 1) * V::LANES));
+            }
+        }
+    }
+}
+
+/// Weights stored as `E`.
+pub struct Numbers<E>(PhantomData<E>);
+
+/// What is to be done with the element of a storage type that is known only at run time.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<E: Element>(self) -> Self::Output;
+}
+
+/// Calls `visitor` with the element of `quant`, if that is a floating-point type.
+pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
+    Some(match quant {
+        Quant::F32 => visitor.visit::<f32>(),
+        Quant::F16 => visitor.visit::<f16>(),
+        Quant::BF16 => visitor.visit::<bf16>(),
+        Quant::Q4_0
+        | Quant::Q4_1
+        | Quant::Q5_0
+        | Quant::Q5_1
+        | Quant::Q8_0
+        | Quant::Q2_K
+        | Quant::Q3_K
+        | Quant::Q4_K
+        | Quant::Q5_K
+        | Quant::Q6_K
+        | Quant::IQ2_XXS
+        | Quant::IQ2_XS
+        | Quant::IQ2_S
+        | Quant::IQ3_XXS
+        | Quant::IQ3_S
+        | Quant::IQ1_S
+        | Quant::IQ1_M
+        | Quant::IQ4_NL
+        | Quant::IQ4_XS
+        | Quant::TQ1_0
+        | Quant::TQ2_0
+        | Quant::MXFP4
+        | Quant::NVFP4
+        | Quant::Q1_0
+        | Quant::Q2_0
+        | Quant::I8
+        | Quant::I16
+        | Quant::I32
+        | Quant::I64
+        | Quant::F64 => return None,
+    })
+}
+
+/// Columns that sixteen bytes hold of the narrowest numbers: the panel has room for whole ones.
+const RUN: usize = 8;
+
+impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
+    const STRIPS: usize = V::FLOAT_STRIPS;
+    const COLUMNS: usize = NUMBERS / (V::LANES * V::FLOAT_STRIPS);
+
+    type Input = *const f32;
+
+    fn row_bytes(columns: usize) -> usize {
+        columns * E::BYTES
+    }
+
+    #[inline(always)]
+    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, panel: &mut Panel) {
+        let count = stored.len() / row_bytes;
+        let width = columns.len().next_multiple_of(RUN);
+        let run = 16 / E::BYTES;
+        let whole = columns.len() / run * run;
+        for part in 0..V::FLOAT_STRIPS {
+            // A short last strip reads its last row again in the lanes that it does not have.
+            let offsets: [i32; LANES_MAX] =
+                std::array::from_fn(|lane| ((part * V::LANES + lane).min(count - 1) * row_bytes) as i32);
+            let start = columns.start * E::BYTES;
+            let next = stored.as_ptr().wrapping_add((V::FLOAT_STRIPS + part) * V::LANES * row_bytes + start * V::LANES);
+            // SAFETY: the panel has room for `width` columns of every vector of rows; reads end with the row, or lie in an array.
+            unsafe {
+                let out = panel.numbers.as_mut_ptr().add(part * width * V::LANES);
+                for column in (0..whole).step_by(run) {
+                    // The rows of the next strip follow these in memory: asked for as a stream, while these are computed.
+                    for line in (0..V::LANES * 16).step_by(64) {
+                        V::prefetch(next.wrapping_add(column * E::BYTES * V::LANES + line).cast());
+                    }
+                    let words = V::columns16(stored.as_ptr().add(start + column * E::BYTES), &offsets);
+                    E::widen::<V>(words, out.add(column * V::LANES));
                 }
-            };
+                if whole < columns.len() {
+                    let mut rest = [0; LANES_MAX * 16];
+                    for (lane, rest) in rest.chunks_exact_mut(16).enumerate() {
+                        let end = offsets[lane] as usize + columns.end * E::BYTES;
+                        let bytes = &stored[offsets[lane] as usize + start + whole * E::BYTES..end];
+                        rest[..bytes.len()].copy_from_slice(bytes);
+                    }
+                    let words = V::columns16(rest.as_ptr(), &std::array::from_fn(|lane| lane as i32 * 16));
+                    E::widen::<V>(words, out.add(whole * V::LANES));
+                }
+            }
         }
-        row += height;
     }
-}
 
-/// `R` rows times `T` tokens; gives back `T`.
-///
-/// # Safety
-/// As [`stored`]; the rows and tokens exist.
-#[inline(always)]
-unsafe fn tile<V: Vector, E: Stored, const R: usize, const T: usize>(
-    product: &Product<'_>,
-    row: usize,
-    token: usize,
-) -> usize {
-    let columns = product.columns;
-    let bytes = size_of::<E>();
-    let weights: [&[u8]; R] =
-        std::array::from_fn(|r| &product.matrix[(row + r) * columns * bytes..(row + r + 1) * columns * bytes]);
-    let x: [&[f32]; T] = std::array::from_fn(|t| &product.x[(token + t) * columns..(token + t + 1) * columns]);
-    let whole = columns / V::LANES * V::LANES;
-    let mut totals = [[0.0; T]; R];
-    // Loops, not closures: a closure is compiled without the instruction set of the function around it.
-    // SAFETY: vectors end at `whole`, inside the slices above; the rest is copied into arrays of a vector's size.
-    unsafe {
-        let mut sums = [[V::float(0.0); T]; R];
-        let (mut w, mut x_vectors) = ([V::float(0.0); R], [V::float(0.0); T]);
-        for column in (0..whole).step_by(V::LANES) {
-            for r in 0..R {
-                w[r] = E::load::<V>(weights[r].as_ptr().add(column * bytes).cast());
-            }
-            for t in 0..T {
-                x_vectors[t] = V::load(x[t].as_ptr().add(column));
-            }
-            add::<V, R, T>(&mut sums, &w, &x_vectors);
-        }
-        if whole < columns {
-            for r in 0..R {
-                let mut rest = [0u8; LANES_MAX * 4];
-                rest[..(columns - whole) * bytes].copy_from_slice(&weights[r][whole * bytes..]);
-                w[r] = E::load::<V>(rest.as_ptr().cast());
-            }
-            for t in 0..T {
-                let mut rest = [0.0f32; LANES_MAX];
-                rest[..columns - whole].copy_from_slice(&x[t][whole..]);
-                x_vectors[t] = V::load(rest.as_ptr());
-            }
-            add::<V, R, T>(&mut sums, &w, &x_vectors);
-        }
-        for r in 0..R {
-            for t in 0..T {
-                totals[r][t] = V::sum(sums[r][t]);
-            }
-        }
+    fn input(x: &Activations, part: &Part, tile: Tile) -> *const f32 {
+        x.numbers(tile, part.start)[..part.columns * tile.width].as_ptr()
     }
-    for t in 0..T {
-        let at = (token + t) * product.rows + row;
-        // SAFETY: these rows belong to this worker alone.
-        let out = unsafe { product.out.slice(at..at + R) };
-        for (r, out) in out.iter_mut().enumerate() {
-            *out = totals[r][t] + product.bias.map_or(0.0, |bias| bias[row + r]);
-        }
-    }
-    T
-}
 
-/// One vector of columns into every sum of a tile.
-///
-/// # Safety
-/// The CPU has the instructions of `V`.
-#[inline(always)]
-unsafe fn add<V: Vector, const R: usize, const T: usize>(
-    sums: &mut [[V::Float; T]; R],
-    weights: &[V::Float; R],
-    x: &[V::Float; T],
-) {
-    for r in 0..R {
-        for t in 0..T {
-            // SAFETY: the caller's contract is the same.
-            sums[r][t] = unsafe { V::mul_add(weights[r], x[t], sums[r][t]) };
+    #[inline(always)]
+    unsafe fn add<const R: usize, const T: usize>(
+        part: &Part,
+        panel: &Panel,
+        input: &*const f32,
+        total: &mut [[V::Float; T]; R],
+    ) {
+        let width = part.columns.next_multiple_of(RUN);
+        // SAFETY: the panel and the input hold the part's columns.
+        unsafe {
+            for column in 0..part.columns {
+                let mut weights = [V::float(0.0); R];
+                for r in 0..R {
+                    weights[r] = V::load(panel.numbers.as_ptr().add((r * width + column) * V::LANES));
+                }
+                for t in 0..T {
+                    let x = V::float(*input.add(column * T + t));
+                    for r in 0..R {
+                        total[r][t] = V::mul_add(weights[r], x, total[r][t]);
+                    }
+                }
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod matmul;
 mod ops;
 mod panel;
 mod pool;
+mod product;
 mod quant;
 mod vector;
 #[cfg(target_arch = "x86_64")]

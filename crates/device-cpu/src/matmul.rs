@@ -1,17 +1,17 @@
 //! Matrix products: every thread takes a contiguous share of the rows and streams it once for all tokens of the batch.
 //!
-//! Products that share an input go together: the input is quantised once, and all of them are one piece of work for the pool.
+//! Products that share an input go together: the input is packed once, and all of them are one piece of work for the pool. What
+//! follows a product (bias, activation, the gate's product, the addition to the stream) is done by the worker that has the sums.
 
 use std::ops::Range;
 
 use kauri_arch::Linear;
-use kauri_device::{Matrix, Weight, formula};
+use kauri_device::{Weight, formula};
 
 use crate::activation::{self, Activations, GROUP};
 use crate::detect::{Kernels, Strips};
-use crate::floats;
-use crate::panel::{Panel, Product};
 use crate::pool::{Disjoint, Pool, share};
+use crate::product::{self, Finish, Output, Product};
 
 /// Most products that share an input.
 pub const TOGETHER: usize = activation::KINDS;
@@ -20,6 +20,10 @@ pub const TOGETHER: usize = activation::KINDS;
 pub struct Job<'a> {
     /// `y = weight x + bias`.
     pub linear: &'a Linear<Weight>,
+    /// Another product of the same input and as many rows, for [`Finish::Gate`].
+    pub gate: Option<&'a Linear<Weight>>,
+    /// What becomes of it.
+    pub finish: Finish,
     /// (tokens, rows).
     pub out: &'a mut [f32],
 }
@@ -28,8 +32,8 @@ pub struct Job<'a> {
 pub struct Scratch {
     kernels: Kernels,
     activations: Activations,
-    panels: Vec<Panel>,
-    /// One row of weights for each thread.
+    workers: Vec<product::Scratch>,
+    /// Two rows of weights for each thread.
     rows: Vec<f32>,
 }
 
@@ -39,8 +43,8 @@ impl Scratch {
         Self {
             kernels,
             activations: Activations::new(tokens * columns),
-            panels: (0..threads).map(|_| Panel::new(tokens)).collect(),
-            rows: vec![0.0; columns * threads],
+            workers: (0..threads).map(|_| product::Scratch::new(tokens)).collect(),
+            rows: vec![0.0; 2 * columns * threads],
         }
     }
 
@@ -50,86 +54,171 @@ impl Scratch {
     }
 }
 
+/// A job with its kernels, as all workers see it.
+struct Shared<'a> {
+    linear: &'a Linear<Weight>,
+    gate: Option<&'a Linear<Weight>>,
+    /// The kernels of both, if they have any.
+    strips: Option<(Strips, Option<Strips>)>,
+    finish: Finish,
+    out: Disjoint<'a, f32>,
+}
+
+/// The kernel of a product, if it has one.
+fn strips(kernels: Kernels, linear: &Linear<Weight>) -> Option<Strips> {
+    let strips = kernels.strips(linear.weight.matrix().quant)?;
+    (strips.correction.is_none() || (linear.columns as usize).is_multiple_of(GROUP)).then_some(strips)
+}
+
+/// Whether both products can be computed together, as a job with a gate.
+pub fn go_together(kernels: Kernels, linear: &Linear<Weight>, gate: &Linear<Weight>) -> bool {
+    let rows = |linear| strips(kernels, linear).map(|strips| strips.rows);
+    linear.rows == gate.rows && rows(linear) == rows(gate)
+}
+
 /// Computes all `jobs` on the same `tokens` rows of `x`.
 ///
 /// The sum of each output runs in one fixed order, so that a token's result does not depend on the other tokens, on how the
 /// rows are shared out, or on the number of threads.
+///
+/// # Panics
+/// If a gate and its product do not [go together](go_together).
 pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, jobs: &mut [Job<'_>]) {
     let Some(columns) = jobs.first().map(|job| job.linear.columns as usize).filter(|_| tokens > 0) else { return };
     let x = &x[..tokens * columns];
     let kernels = scratch.kernels;
-    let strips: [Option<Strips>; TOGETHER] = std::array::from_fn(|index| {
-        jobs.get(index)
-            .filter(|_| columns.is_multiple_of(GROUP))
-            .and_then(|job| kernels.strips(job.linear.weight.matrix().quant))
+    let mut each = jobs.iter_mut().map(|Job { linear, gate, finish, out }| {
+        assert!(gate.is_none_or(|gate| go_together(kernels, linear, gate)), "a gate that goes with its product");
+        let strips = strips(kernels, linear).map(|own| (own, gate.and_then(|gate| strips(kernels, gate))));
+        Shared { linear, gate: *gate, strips, finish: *finish, out: Disjoint::new(out) }
     });
+    let jobs: [Option<Shared<'_>>; TOGETHER] = std::array::from_fn(|_| each.next());
+    pack(pool, scratch, x, tokens, &jobs);
     let threads = pool.threads();
-    if strips.iter().any(Option::is_some) {
-        let rows = activation::Rows { tokens, columns, widest: kernels.widest_tile() };
-        scratch.activations.begin(rows, strips.iter().flatten().map(|strips| strips.correction));
-        let writer = scratch.activations.writer();
-        let quantise = |tokens: Range<usize>| {
-            for token in tokens {
-                // SAFETY: tokens are shared out without overlap.
-                unsafe { kernels.quantise(&writer, token, &x[token * columns..(token + 1) * columns]) };
-            }
-        };
-        // A single row is the caller's: waking others would take longer.
-        if tokens == 1 { quantise(0..1) } else { pool.run(&|worker| quantise(share(worker, threads, tokens))) }
-    }
-    let panels = Disjoint::new(&mut scratch.panels);
+    let workers = Disjoint::new(&mut scratch.workers);
     let rows = Disjoint::new(&mut scratch.rows);
     let activations = &scratch.activations;
-    let mut outs = jobs.iter_mut().map(|job| (job.linear, Disjoint::new(&mut *job.out)));
-    let outs: [Option<(&Linear<Weight>, Disjoint<'_, f32>)>; TOGETHER] = std::array::from_fn(|_| outs.next());
     pool.run(&|worker| {
-        // SAFETY: each worker takes the panel and the row of its own number.
-        let (panel, weights) =
-            unsafe { (&mut panels.slice(worker..worker + 1)[0], rows.slice(worker * columns..(worker + 1) * columns)) };
-        for (index, (linear, out)) in outs.iter().flatten().enumerate() {
-            let matrix = linear.weight.matrix();
-            let bias = linear.bias.as_ref().map(Weight::vector);
-            let Some(strips) = strips[index] else {
-                let rows = share(worker, threads, matrix.rows);
-                match kernels.format(matrix.quant) {
-                    Some(format) => {
-                        let (count, matrix) = (matrix.rows, &*matrix.data);
-                        let product = floats::Product { matrix, rows: count, columns, bias, x, tokens, out };
-                        // SAFETY: loading checked the matrix's size; rows are shared out without overlap.
-                        unsafe { kernels.floats(&product, format, rows) };
+        // SAFETY: each worker takes the memory of its own number.
+        let (scratch, weights) = unsafe {
+            let columns = 2 * columns;
+            (&mut workers.slice(worker..worker + 1)[0], rows.slice(worker * columns..(worker + 1) * columns))
+        };
+        for job in jobs.iter().flatten() {
+            let rows = job.linear.rows as usize;
+            match job.strips {
+                // SAFETY: shares do not overlap.
+                None => unsafe { scalar(job, x, weights, share(worker, threads, rows)) },
+                Some((own, gate)) => {
+                    for strip in share(worker, threads, rows.div_ceil(own.rows)) {
+                        // SAFETY: shares do not overlap.
+                        unsafe { job.strip(kernels, (own, gate), activations, strip, scratch) };
                     }
-                    None => scalar(matrix, bias, x, weights, rows, out),
                 }
-                continue;
-            };
-            let (rows, matrix) = (matrix.rows, &*matrix.data);
-            let product = Product { matrix, rows, columns, bias, x: activations, out };
-            for strip in share(worker, threads, rows.div_ceil(strips.rows)) {
-                // SAFETY: `strips` came from `Kernels`, which exists only where the CPU has the instructions; loading checked
-                // the matrix's size; strips are shared out without overlap.
-                unsafe { (strips.run)(&product, strip, panel) };
             }
         }
     });
 }
 
-/// The rows `rows` of one product, dequantised one after the other.
-fn scalar(
-    matrix: &Matrix,
-    bias: Option<&[f32]>,
-    x: &[f32],
-    weights: &mut [f32],
-    rows: Range<usize>,
-    out: &Disjoint<'_, f32>,
-) {
+/// Packs the input in the ways that the jobs want it.
+fn pack(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, jobs: &[Option<Shared<'_>>; TOGETHER]) {
+    let kernels = scratch.kernels;
+    let columns = x.len() / tokens;
+    let strips =
+        || jobs.iter().flatten().filter_map(|job| job.strips).flat_map(|(own, gate)| [Some(own), gate]).flatten();
+    let quantised = strips().any(|strips| strips.correction.is_some());
+    let as_they_are = strips().any(|strips| strips.correction.is_none());
+    let rows = activation::Rows { tokens, columns, widest: kernels.widest_tile() };
+    scratch.activations.begin(rows, strips().filter_map(|strips| strips.correction));
+    let writer = scratch.activations.writer();
+    let pack = |tokens: Range<usize>| {
+        for token in tokens {
+            let x = &x[token * columns..(token + 1) * columns];
+            // SAFETY: tokens are shared out without overlap.
+            unsafe {
+                if quantised {
+                    kernels.quantise(&writer, token, x);
+                }
+                if as_they_are {
+                    writer.pack(token, x);
+                }
+            }
+        }
+    };
+    // A single row is the caller's: waking others would take longer.
+    if tokens == 1 || !(quantised || as_they_are) {
+        pack(0..tokens);
+        return;
+    }
+    let threads = pool.threads();
+    pool.run(&|worker| pack(share(worker, threads, tokens)));
+}
+
+impl Shared<'_> {
+    /// Computes the rows of one strip.
+    ///
+    /// # Safety
+    /// `strips` are those of this job, for instructions that the CPU has; no other worker computes the same strip.
+    unsafe fn strip(
+        &self,
+        kernels: Kernels,
+        strips: (Strips, Option<Strips>),
+        x: &Activations,
+        strip: usize,
+        scratch: &mut product::Scratch,
+    ) {
+        let (rows, columns) = (self.linear.rows as usize, self.linear.columns as usize);
+        let output = Output {
+            finish: self.finish,
+            bias: self.linear.bias.as_ref().map(Weight::vector),
+            held_bias: self.gate.and_then(|gate| gate.bias.as_ref()).map(Weight::vector),
+            rows,
+            height: strips.0.rows,
+            out: &self.out,
+        };
+        // SAFETY: loading checked the sizes of the matrices; the rest is the caller's contract.
+        unsafe {
+            if let (Some(gate), Some(strips)) = (self.gate, strips.1) {
+                let matrix = &*gate.weight.matrix().data;
+                (strips.run)(&Product { matrix, rows, columns, x, output: None }, strip, scratch);
+                scratch.hold();
+            }
+            let matrix = &*self.linear.weight.matrix().data;
+            let output = Some((&output, kernels.finisher()));
+            (strips.0.run)(&Product { matrix, rows, columns, x, output }, strip, scratch);
+        }
+    }
+}
+
+/// The rows `rows` of one job, dequantised one after the other; `weights` has room for two.
+///
+/// # Safety
+/// No other worker computes the same rows.
+unsafe fn scalar(job: &Shared<'_>, x: &[f32], weights: &mut [f32], rows: Range<usize>) {
+    let matrix = job.linear.weight.matrix();
+    let (weights, gate_weights) = weights.split_at_mut(matrix.columns);
+    let bias = |linear: &Linear<Weight>, row: usize| linear.bias.as_ref().map_or(0.0, |bias| bias.vector()[row]);
     for row in rows {
         matrix.quant.dequantise(matrix.row(row), weights);
-        let bias = bias.map_or(0.0, |bias| bias[row]);
+        if let Some(gate) = job.gate {
+            let gate = gate.weight.matrix();
+            gate.quant.dequantise(gate.row(row), gate_weights);
+        }
         for (token, x) in x.chunks_exact(matrix.columns).enumerate() {
             let at = token * matrix.rows + row;
-            // SAFETY: rows are shared out without overlap, so this element belongs to this worker alone.
-            let y = unsafe { out.slice(at..at + 1) };
-            y[0] = formula::dot(weights, x) + bias;
+            let sum = formula::dot(weights, x) + bias(job.linear, row);
+            // SAFETY: this element belongs to this worker alone.
+            let place = &mut unsafe { job.out.slice(at..at + 1) }[0];
+            *place = match (job.finish, job.gate) {
+                (Finish::Store, _) => sum,
+                (Finish::Add(scale), _) => *place + scale * sum,
+                (Finish::Activate(activation), _) => formula::activate(activation, sum),
+                (Finish::Gate(activation), Some(gate)) => {
+                    let gate = formula::dot(gate_weights, x) + bias(gate, row);
+                    formula::activate(activation, gate) * sum
+                }
+                (Finish::Gate(_), None) => unreachable!("a gate's product goes with it"),
+            };
         }
     }
 }

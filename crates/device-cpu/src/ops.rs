@@ -10,6 +10,7 @@ use crate::detect::{Isa, Kernels};
 use crate::elementwise;
 use crate::matmul::{self, Job, Scratch};
 use crate::pool::{Disjoint, Pool, share};
+use crate::product::Finish;
 
 /// Everything that a forward pass on the CPU touches but the weights. Sized at load.
 pub struct Cpu {
@@ -103,13 +104,13 @@ impl Cpu {
         Buffer::Normed
     }
 
-    /// Products of one input, quantised once.
-    fn products_of<const N: usize>(&mut self, from: Buffer, linears: [(&Linear<Weight>, Buffer); N]) {
+    /// Products of one input, packed once.
+    fn products_of<const N: usize>(&mut self, from: Buffer, products: [(Piece<'_>, Buffer); N]) {
         let tokens = self.rows(from);
         let (x, mut rest) = split(&mut self.buffers, from);
-        let mut jobs = linears.map(|(linear, to)| {
+        let mut jobs = products.map(|(Piece { linear, gate, finish }, to)| {
             let out = rest[to as usize].take().expect("an output of its own for each product");
-            Job { linear, out }
+            Job { linear, gate, finish, out }
         });
         matmul::linear(&mut self.pool, &mut self.products, x, tokens, &mut jobs);
     }
@@ -147,7 +148,7 @@ impl Ops for Cpu {
     }
 
     fn linear(&mut self, linear: &Linear<Weight>, from: Buffer, to: Buffer) {
-        self.products_of(from, [(linear, to)]);
+        self.products_of(from, [(Piece::plain(linear), to)]);
     }
 
     fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {
@@ -221,17 +222,52 @@ impl Ops for Cpu {
     fn qkv(&mut self, block: usize, norm: Option<&Norm<Weight>>, attention: &Attention<Weight>) {
         let input = self.normed(norm);
         let Attention { q, k, v, .. } = attention;
+        let [q, k, v] = [q, k, v].map(Piece::plain);
         self.products_of(input, [(q, Buffer::Query), (k, Buffer::Key), (v, Buffer::Value)]);
         reference::turn_and_store(self, block, attention);
     }
 
     fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
         let input = self.normed(norm);
+        let Dense { up, activation, .. } = dense;
+        let activation = *activation;
         match &dense.gate {
-            Some(gate) => self.products_of(input, [(gate, Buffer::Gate), (&dense.up, Buffer::Up)]),
-            None => self.products_of(input, [(&dense.up, Buffer::Up)]),
+            Some(gate) if matmul::go_together(self.products.kernels(), up, gate) => {
+                let product = Piece { linear: up, gate: Some(gate), finish: Finish::Gate(activation) };
+                self.products_of(input, [(product, Buffer::Gate)]);
+            }
+            Some(gate) => {
+                self.products_of(input, [(Piece::plain(gate), Buffer::Gate), (Piece::plain(up), Buffer::Up)]);
+                self.activate(activation, true, up.rows as usize);
+            }
+            None => {
+                let product = Piece { linear: up, gate: None, finish: Finish::Activate(activation) };
+                self.products_of(input, [(product, Buffer::Gate)]);
+            }
         }
-        self.activate(dense.activation, dense.gate.is_some(), dense.up.rows as usize);
+    }
+
+    fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {
+        if norm.is_some() {
+            reference::project(self, linear, from, norm, scale);
+            return;
+        }
+        let product = Piece { linear, gate: None, finish: Finish::Add(scale) };
+        self.products_of(from, [(product, Buffer::Stream)]);
+    }
+}
+
+/// A product and what becomes of it.
+struct Piece<'a> {
+    linear: &'a Linear<Weight>,
+    gate: Option<&'a Linear<Weight>>,
+    finish: Finish,
+}
+
+impl<'a> Piece<'a> {
+    /// Just written.
+    fn plain(linear: &'a Linear<Weight>) -> Self {
+        Self { linear, gate: None, finish: Finish::Store }
     }
 }
 

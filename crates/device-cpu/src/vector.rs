@@ -15,7 +15,9 @@ pub unsafe trait Vector: Copy {
     const LANES: usize;
     /// Vectors of rows that the integer kernel computes together.
     const STRIPS: usize;
-    /// Tokens that it computes together: as many as the registers have room for, with [`Self::STRIPS`] sums each.
+    /// Vectors of rows that the floating-point kernel computes together.
+    const FLOAT_STRIPS: usize;
+    /// Tokens that both compute together: as many as the registers have room for sums, one for each vector of rows.
     const TOKENS: usize;
     /// Whether [`Self::dot_signed`] is quicker than [`Self::dot`].
     const SIGNED: bool;

@@ -34,6 +34,7 @@ pub struct Neon;
 unsafe impl Vector for Neon {
     const LANES: usize = 4;
     const STRIPS: usize = 2;
+    const FLOAT_STRIPS: usize = 4;
     const TOKENS: usize = 6;
     const SIGNED: bool = true;
     type Float = float32x4_t;

@@ -11,11 +11,12 @@ macro_rules! compile {
             use kauri_arch::{Activation, Norm};
             use kauri_device::Weight;
 
-            use $crate::activation::Writer;
-            use $crate::attend::{self, Scratch, Task, Tile};
+            use $crate::activation::{self, Correction, Writer};
+            use $crate::attend::{self, Task, Tile};
             use $crate::detect::{Compiled, Strips};
-            use $crate::floats::{self, Format};
-            use $crate::panel::{self, Panel, Product, Unpack};
+            use $crate::floats::{self, Element, Numbers};
+            use $crate::panel::{self, Bytes, Unpack};
+            use $crate::product::{self, Multiply, Output, Product};
             use $crate::vector::Vector;
             use $crate::{elementwise, quant};
 
@@ -26,20 +27,36 @@ macro_rules! compile {
                 type Output = Strips;
 
                 fn visit<U: Unpack>(self) -> Strips {
-                    Strips {
-                        rows: panel::height::<$vector>(),
-                        run: strip::<U>,
-                        correction: const { panel::correction::<U>() },
-                    }
+                    strips::<Bytes<U>>(Some(const { panel::correction::<U>() }))
                 }
             }
 
+            impl floats::Visitor for Strip {
+                type Output = Strips;
+
+                fn visit<E: Element>(self) -> Strips {
+                    strips::<Numbers<E>>(None)
+                }
+            }
+
+            fn strips<M: Multiply<$vector>>(correction: Option<Correction>) -> Strips {
+                Strips { rows: product::height::<$vector, M>(), run: strip::<M>, correction }
+            }
+
             /// # Safety
-            /// The CPU has the instructions; the rest as [`panel::strip`].
+            /// The CPU has the instructions; the rest as [`product::strip`].
             $(#[target_feature(enable = $feature)])+
-            unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, panel: &mut Panel) {
+            unsafe fn strip<M: Multiply<$vector>>(product: &Product<'_>, number: usize, scratch: &mut product::Scratch) {
                 // SAFETY: the caller's contract is the same.
-                unsafe { panel::strip::<$vector, U>(product, number, panel) };
+                unsafe { product::strip::<$vector, M>(product, number, scratch) };
+            }
+
+            /// # Safety
+            /// The CPU has the instructions; the rest as [`product::finish`].
+            $(#[target_feature(enable = $feature)])+
+            unsafe fn finish(output: &Output<'_>, rows: &Range<usize>, tile: activation::Tile, scratch: &product::Scratch) {
+                // SAFETY: the caller's contract is the same.
+                unsafe { product::finish::<$vector>(output, rows, tile, scratch) };
             }
 
             /// # Safety
@@ -53,7 +70,7 @@ macro_rules! compile {
             /// # Safety
             /// The CPU has the instructions; the rest as [`attend::tile`].
             $(#[target_feature(enable = $feature)])+
-            unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
+            unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut attend::Scratch) {
                 // SAFETY: the caller's contract is the same.
                 unsafe { attend::tile::<$vector>(task, tile, scratch) };
             }
@@ -69,24 +86,15 @@ macro_rules! compile {
                 elementwise::norm(norm, to);
             }
 
-            /// # Safety
-            /// The CPU has the instructions; the rest as [`floats::rows`].
-            $(#[target_feature(enable = $feature)])+
-            unsafe fn floats(product: &floats::Product<'_>, format: Format, rows: Range<usize>) {
-                // SAFETY: the caller's contract is the same.
-                unsafe { floats::rows::<$vector>(product, format, rows) };
-            }
-
             Compiled {
                 is_supported: || $(std::arch::$detected!($feature))&&+,
-                strips: |quant| quant::visit(quant, Strip),
+                strips: |quant| quant::visit(quant, Strip).or_else(|| floats::visit(quant, Strip)),
+                finish,
                 widest_tile: <$vector>::TOKENS,
                 quantise,
                 attend,
                 activate,
                 norm,
-                format: Format::of,
-                floats,
             }
         };
     };

@@ -12,11 +12,12 @@ use kauri_arch::Linear;
 use kauri_device::{Matrix, Weight};
 use kauri_formats::Quant;
 
-use super::{Block, LANES_MAX, Unpack};
+use super::{Block, Unpack};
 use crate::activation::{Activations, Rows};
 use crate::detect::{Isa, Kernels};
 use crate::matmul::{self, Job, Scratch};
 use crate::pool::Pool;
+use crate::product::{Finish, LANES_MAX};
 use crate::quant::{self, Visitor};
 use blocks::{Random, fixtures, stored_blocks};
 use plain::{Plain, Readable};
@@ -161,7 +162,13 @@ fn multiply(kernels: Kernels, linear: &Linear<Weight>, x: &[f32], threads: usize
     assert!(kernels.strips(linear.weight.matrix().quant).is_some());
     let mut scratch = Scratch::new(kernels, tokens, linear.columns as usize, threads);
     let mut out = vec![f32::NAN; tokens * linear.rows as usize];
-    matmul::linear(&mut Pool::new(threads), &mut scratch, x, tokens, &mut [Job { linear, out: &mut out }]);
+    matmul::linear(
+        &mut Pool::new(threads),
+        &mut scratch,
+        x,
+        tokens,
+        &mut [Job { linear, gate: None, finish: Finish::Store, out: &mut out }],
+    );
     out
 }
 

@@ -36,6 +36,7 @@ pub struct Avx2<const VNNI: bool>;
 unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     const LANES: usize = 8;
     const STRIPS: usize = 2;
+    const FLOAT_STRIPS: usize = 2;
     const TOKENS: usize = 4;
     const SIGNED: bool = !VNNI;
     type Float = __m256;

@@ -34,6 +34,7 @@ pub struct Avx512;
 unsafe impl Vector for Avx512 {
     const LANES: usize = 16;
     const STRIPS: usize = 2;
+    const FLOAT_STRIPS: usize = 4;
     const TOKENS: usize = 6;
     const SIGNED: bool = false;
     type Float = __m512;

@@ -62,6 +62,7 @@ unsafe impl Vector for Plain {
     const LANES: usize = 16;
     const SIGNED: bool = false;
     const STRIPS: usize = 1;
+    const FLOAT_STRIPS: usize = 1;
     const TOKENS: usize = 8;
     type Float = [f32; 16];
     type Int = [i32; 16];

@@ -9,7 +9,7 @@ use crate::ceilings;
 #[test]
 #[ignore = "measures, run by hand"]
 fn products_speed() {
-    for_each_isa(speed);
+    speed(Kernels::new(Isa::best()).expect("the best that this CPU has"));
 }
 
 fn speed(kernels: Kernels) {
@@ -20,7 +20,7 @@ fn speed(kernels: Kernels) {
     for quant in [Quant::Q8_0, Quant::Q4_0, Quant::Q4_K, Quant::Q6_K, Quant::BF16] {
         for tokens in [1, 8, 512] {
             let random = &mut Random(7);
-            let linear = matrix(quant, rows, columns, random);
+            let linear = normal_matrix(quant, rows, columns, random);
             let x = activations(tokens, columns, random);
             let mut scratch = Scratch::new(kernels, tokens, columns, 1);
             let mut out = vec![0.0; tokens * rows];
@@ -28,7 +28,13 @@ fn speed(kernels: Kernels) {
             let mut seconds = f64::MAX;
             for _ in 0..if tokens < 100 { 200 } else { 20 } {
                 let start = Instant::now();
-                matmul::linear(&mut pool, &mut scratch, &x, tokens, &mut [Job { linear: &linear, out: &mut out }]);
+                matmul::linear(
+                    &mut pool,
+                    &mut scratch,
+                    &x,
+                    tokens,
+                    &mut [Job { linear: &linear, gate: None, finish: Finish::Store, out: &mut out }],
+                );
                 seconds = seconds.min(start.elapsed().as_secs_f64());
             }
             let operations = 2.0 * (rows * columns * tokens) as f64 / seconds;
@@ -42,4 +48,13 @@ fn speed(kernels: Kernels) {
             );
         }
     }
+}
+
+/// A matrix as models have them; the blocks of [`matrix`] hold numbers so small that they slow the CPU down.
+fn normal_matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> Linear<Weight> {
+    let values: Vec<f32> = (0..rows * columns).map(|_| 0.02 * random.normal()).collect();
+    let mut data = Vec::new();
+    quant.quantise(&values, columns, None, &mut data).expect("whole blocks");
+    let weight = Weight::Matrix(Matrix { quant, rows, columns, data: data.into() });
+    Linear { rows: rows as u32, columns: columns as u32, weight, bias: None }
 }

@@ -1,0 +1,329 @@
+//! Products of rows of weights with tokens: what the integer and the floating-point kernel have in common.
+//!
+//! A lane is a row. A strip of a few vectors of rows is unpacked from the stored layout, a chunk of columns at a time, into a
+//! panel in the first-level cache, which then meets the tokens, a tile of them at a time. Each output is summed over the columns
+//! in order, so that it does not depend on how many tokens there are, nor on how they are tiled. A strip's sums stay with its
+//! worker until [`finish`] takes them where they belong: what follows a product costs no pass over memory of its own. It does so tile
+//! by tile, so that writing goes on while the next is computed.
+
+use std::ops::Range;
+
+use kauri_arch::Activation;
+
+use crate::activation::{Activations, Tile};
+use crate::elementwise;
+use crate::pool::Disjoint;
+use crate::vector::Vector;
+
+/// Most lanes of any instruction set.
+pub const LANES_MAX: usize = 16;
+/// Most vectors of rows that are computed together.
+const STRIPS_MAX: usize = 4;
+/// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
+pub const CHUNK: usize = 1024;
+/// Floating-point weights unpacked at a time: 32 KiB.
+pub const NUMBERS: usize = 8192;
+
+/// How weights of one storage type are multiplied.
+pub trait Multiply<V: Vector> {
+    /// Vectors of rows that are computed together.
+    const STRIPS: usize;
+    /// Most columns of them that the panel holds, a whole number of blocks.
+    const COLUMNS: usize;
+
+    /// What is read of a tile of activations.
+    type Input;
+
+    /// The stored bytes of a row.
+    fn row_bytes(columns: usize) -> usize;
+
+    /// Unpacks some columns of some rows, `LANES` rows after the other; asks for those of the rows that follow in memory.
+    ///
+    /// # Safety
+    /// `stored` holds one row or more of `row_bytes` bytes; `columns` are at most [`Self::COLUMNS`] and begin with a block; the CPU
+    /// has the instructions of `V`.
+    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, panel: &mut Panel);
+
+    /// The activations of a tile in the columns of the part: checks that everything is there.
+    fn input(x: &Activations, part: &Part, tile: Tile) -> Self::Input;
+
+    /// Adds the products of the part's columns with the `T` tokens of a tile.
+    ///
+    /// # Safety
+    /// The panel is filled with the part, `input` is of the part and a tile of `T` tokens; the CPU has the instructions of `V`.
+    unsafe fn add<const R: usize, const T: usize>(
+        part: &Part,
+        panel: &Panel,
+        input: &Self::Input,
+        total: &mut [[V::Float; T]; R],
+    );
+}
+
+/// One worker's unpacked weights.
+pub struct Panel {
+    /// Unsigned bytes: (vectors of rows, columns / 4, lanes, 4).
+    pub bytes: Vec<u8>,
+    /// (vectors of rows, groups, lanes).
+    pub scales: Vec<f32>,
+    /// The same.
+    pub minimums: Vec<f32>,
+    /// Floating-point weights: (vectors of rows, columns, lanes).
+    pub numbers: Vec<f32>,
+}
+
+/// One worker's memory.
+pub struct Scratch {
+    panel: Panel,
+    /// Sums of every token: (tokens, rows of a strip).
+    sums: Vec<f32>,
+    /// Sums of another product of the same tokens and as many rows, held back.
+    held: Vec<f32>,
+}
+
+impl Scratch {
+    /// For batches of up to `tokens` tokens.
+    pub fn new(tokens: usize) -> Self {
+        let groups = CHUNK / 16 * LANES_MAX;
+        let panel = Panel {
+            bytes: vec![0; CHUNK * LANES_MAX],
+            scales: vec![0.0; groups],
+            minimums: vec![0.0; groups],
+            numbers: vec![0.0; NUMBERS],
+        };
+        let sums = tokens * LANES_MAX * STRIPS_MAX;
+        Self { panel, sums: vec![0.0; sums], held: vec![0.0; sums] }
+    }
+
+    /// Holds the sums back for the product that follows.
+    pub fn hold(&mut self) {
+        std::mem::swap(&mut self.sums, &mut self.held);
+    }
+}
+
+/// One product, as all workers see it.
+pub struct Product<'a> {
+    /// The matrix's stored bytes.
+    pub matrix: &'a [u8],
+    /// Its rows.
+    pub rows: usize,
+    /// Its columns.
+    pub columns: usize,
+    /// The activations.
+    pub x: &'a Activations,
+    /// What becomes of the sums; nothing if they are to be held back.
+    pub output: Option<(&'a Output<'a>, Finisher)>,
+}
+
+/// [`finish`], compiled for an instruction set.
+pub type Finisher = unsafe fn(&Output<'_>, &Range<usize>, Tile, &Scratch);
+
+/// Some unpacked columns of a strip.
+pub struct Part {
+    /// The first column.
+    pub start: usize,
+    /// How many.
+    pub columns: usize,
+    /// The strip's rows.
+    rows: Range<usize>,
+}
+
+/// Rows of a strip.
+pub const fn height<V: Vector, M: Multiply<V>>() -> usize {
+    V::LANES * M::STRIPS
+}
+
+/// Computes the sums of the rows of strip number `strip` for all tokens.
+///
+/// # Safety
+/// The CPU has the instructions of `V` and of the output's finisher; `product.matrix` holds `rows` rows of the type of `M`; no other
+/// worker writes the rows of this strip.
+#[inline(always)]
+pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usize, scratch: &mut Scratch) {
+    let row_bytes = M::row_bytes(product.columns);
+    let first = strip * height::<V, M>();
+    let rows = first..product.rows.min(first + height::<V, M>());
+    let stored = &product.matrix[rows.start * row_bytes..rows.end * row_bytes];
+    let mut start = 0;
+    while start < product.columns {
+        // As many columns as the panel holds of these rows.
+        let columns = M::COLUMNS.min(product.columns - start);
+        let part = Part { start, columns, rows: rows.clone() };
+        // SAFETY: the rows hold the columns, and the panel has room for them; the rest is the caller's contract.
+        unsafe {
+            M::fill(stored, row_bytes, start..start + columns, &mut scratch.panel);
+            tiles::<V, M>(product, &part, scratch);
+        }
+        start += columns;
+    }
+}
+
+/// Adds the products of unpacked columns with all tokens.
+///
+/// # Safety
+/// As [`strip`]; the panel is filled with the part.
+#[inline(always)]
+unsafe fn tiles<V: Vector, M: Multiply<V>>(product: &Product<'_>, part: &Part, scratch: &mut Scratch) {
+    let rows = product.x.rows();
+    let mut token = 0;
+    while token < rows.tokens {
+        let at = rows.tile(token);
+        // SAFETY: the caller's contract is the same, and the tile is as wide.
+        unsafe {
+            match (M::STRIPS, at.width) {
+                (1, 8) => tile::<V, M, 1, 8>(product, part, at, scratch),
+                (1, 4) => tile::<V, M, 1, 4>(product, part, at, scratch),
+                (1, 2) => tile::<V, M, 1, 2>(product, part, at, scratch),
+                (1, 1) => tile::<V, M, 1, 1>(product, part, at, scratch),
+                (2, 6) => tile::<V, M, 2, 6>(product, part, at, scratch),
+                (2, 4) => tile::<V, M, 2, 4>(product, part, at, scratch),
+                (2, 2) => tile::<V, M, 2, 2>(product, part, at, scratch),
+                (2, 1) => tile::<V, M, 2, 1>(product, part, at, scratch),
+                (4, 6) => tile::<V, M, 4, 6>(product, part, at, scratch),
+                (4, 4) => tile::<V, M, 4, 4>(product, part, at, scratch),
+                (4, 2) => tile::<V, M, 4, 2>(product, part, at, scratch),
+                (4, 1) => tile::<V, M, 4, 1>(product, part, at, scratch),
+                other => unreachable!("strips and tokens of a tile: {other:?}"),
+            }
+        }
+        if let Some((output, finish)) = product.output.filter(|_| part.start + part.columns == product.columns) {
+            // SAFETY: the tile's sums are computed; the CPU has the instructions of `V`, and the caller compiled both for it.
+            unsafe { finish(output, &part.rows, at, scratch) };
+        }
+        token += at.width;
+    }
+}
+
+/// Adds the products of `R` times `LANES` rows of unpacked columns with the `T` tokens of a tile.
+///
+/// # Safety
+/// As [`tiles`]; the tile is `T` wide, and `M::STRIPS` is `R`.
+#[inline(always)]
+unsafe fn tile<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
+    product: &Product<'_>,
+    part: &Part,
+    tile: Tile,
+    scratch: &mut Scratch,
+) {
+    let input = M::input(product.x, part, tile);
+    let height = R * V::LANES;
+    let at = scratch.sums[tile.token * height..(tile.token + T) * height].as_mut_ptr();
+    // Loops, not closures: a closure is compiled without the instruction set of the function around it.
+    // SAFETY: sums of all rows and tokens lie in the slice; the rest is the caller's contract.
+    unsafe {
+        let mut total = [[V::float(0.0); T]; R];
+        if part.start > 0 {
+            for r in 0..R {
+                for t in 0..T {
+                    total[r][t] = V::load(at.add((t * R + r) * V::LANES));
+                }
+            }
+        }
+        M::add(part, &scratch.panel, &input, &mut total);
+        for r in 0..R {
+            for t in 0..T {
+                V::store(total[r][t], at.add((t * R + r) * V::LANES));
+            }
+        }
+    }
+}
+
+/// What becomes of the sums of a product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Finish {
+    /// They are written.
+    Store,
+    /// They are added to what is there, times a factor.
+    Add(f32),
+    /// The activation of them is written.
+    Activate(Activation),
+    /// The activation of the sums held back, times them, is written.
+    Gate(Activation),
+}
+
+/// Where the sums of a product go.
+pub struct Output<'a> {
+    /// What becomes of them.
+    pub finish: Finish,
+    /// Added to each row.
+    pub bias: Option<&'a [f32]>,
+    /// Added to each row of the product held back.
+    pub held_bias: Option<&'a [f32]>,
+    /// Rows of the product.
+    pub rows: usize,
+    /// Rows of a whole strip.
+    pub height: usize,
+    /// (tokens, rows).
+    pub out: &'a Disjoint<'a, f32>,
+}
+
+/// Takes the sums of one tile and one strip, of which the matrix has `rows`, where they belong.
+///
+/// # Safety
+/// The CPU has the instructions of `V`; the sums are computed; no other worker writes these rows.
+#[inline(always)]
+pub unsafe fn finish<V: Vector>(output: &Output<'_>, rows: &Range<usize>, tile: Tile, scratch: &Scratch) {
+    let mut row = rows.start;
+    while row < rows.end {
+        let count = V::LANES.min(rows.end - row);
+        // SAFETY: biases have a value for every row; sums lie in the scratch, whole vectors of them; the rest is the caller's
+        // contract.
+        unsafe {
+            let bias = part_of::<V>(output.bias, row, count);
+            let held_bias = part_of::<V>(output.held_bias, row, count);
+            for token in tile.token..tile.token + tile.width {
+                let at = token * output.height + row - rows.start;
+                let sum = V::add(V::load(scratch.sums[at..at + V::LANES].as_ptr()), bias);
+                let place = output.out.slice(token * output.rows + row..token * output.rows + row + count);
+                let value = match output.finish {
+                    Finish::Store => sum,
+                    Finish::Add(scale) => V::mul_add(sum, V::float(scale), load_some::<V>(place)),
+                    Finish::Activate(activation) => elementwise::curve::<V>(activation, sum),
+                    Finish::Gate(activation) => {
+                        let gate = V::add(V::load(scratch.held[at..at + V::LANES].as_ptr()), held_bias);
+                        V::mul(elementwise::curve::<V>(activation, gate), sum)
+                    }
+                };
+                if count == V::LANES {
+                    V::store(value, place.as_mut_ptr());
+                } else {
+                    let mut lanes = [0.0; LANES_MAX];
+                    V::store(value, lanes.as_mut_ptr());
+                    place.copy_from_slice(&lanes[..count]);
+                }
+            }
+        }
+        row += V::LANES;
+    }
+}
+
+/// `count` values of a vector from `row` on, or zeros.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn part_of<V: Vector>(values: Option<&[f32]>, row: usize, count: usize) -> V::Float {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        match values {
+            Some(values) => load_some::<V>(&values[row..row + count]),
+            None => V::float(0.0),
+        }
+    }
+}
+
+/// A vector that begins with these values, at most `LANES`.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn load_some<V: Vector>(values: &[f32]) -> V::Float {
+    // SAFETY: the slice or the array holds a vector; the rest is the caller's contract.
+    unsafe {
+        if values.len() == V::LANES {
+            return V::load(values.as_ptr());
+        }
+        let mut lanes = [0.0; LANES_MAX];
+        lanes[..values.len()].copy_from_slice(values);
+        V::load(lanes.as_ptr())
+    }
+}
