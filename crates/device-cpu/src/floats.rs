@@ -15,22 +15,20 @@ pub trait Element {
     /// Bytes of one.
     const BYTES: usize;
 
-    /// Widens the numbers in sixteen bytes of each row, `16 / BYTES` columns, which [`Vector::columns16`] read.
+    /// Widens the number that starts at byte `byte` of each row's four.
     ///
     /// # Safety
-    /// `out` has room for (16 / `BYTES`, `LANES`) numbers; the CPU has the instructions of `V`.
-    unsafe fn widen<V: Vector>(words: [V::Bytes; 4], out: *mut f32);
+    /// The CPU has the instructions of `V`.
+    unsafe fn widen<V: Vector>(word: V::Bytes, byte: usize) -> V::Float;
 }
 
 impl Element for f32 {
     const BYTES: usize = 4;
 
     #[inline(always)]
-    unsafe fn widen<V: Vector>(words: [V::Bytes; 4], out: *mut f32) {
-        for index in 0..4 {
-            // SAFETY: by the caller's contract.
-            unsafe { V::store(V::float_from_bits(words[index]), out.add(index * V::LANES)) };
-        }
+    unsafe fn widen<V: Vector>(word: V::Bytes, _: usize) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::float_from_bits(word) }
     }
 }
 
@@ -38,14 +36,9 @@ impl Element for f16 {
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn widen<V: Vector>(words: [V::Bytes; 4], out: *mut f32) {
-        for index in 0..4 {
-            // SAFETY: by the caller's contract.
-            unsafe {
-                V::store(V::half_to_float::<0>(words[index]), out.add(2 * index * V::LANES));
-                V::store(V::half_to_float::<1>(words[index]), out.add((2 * index + 1) * V::LANES));
-            }
-        }
+    unsafe fn widen<V: Vector>(word: V::Bytes, byte: usize) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { if byte == 0 { V::half_to_float::<0>(word) } else { V::half_to_float::<1>(word) } }
     }
 }
 
@@ -53,14 +46,10 @@ impl Element for bf16 {
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn widen<V: Vector>(words: [V::Bytes; 4], out: *mut f32) {
-        for index in 0..4 {
-            // SAFETY: by the caller's contract.
-            unsafe {
-                let (first, second) = (V::shift_left::<16>(words[index]), V::and(words[index], V::word(0xffff_0000)));
-                V::store(V::float_from_bits(first), out.add(2 * index * V::LANES));
-                V::store(V::float_from_bits(second), out.add((2 * index + 1) * V::LANES));
-            }
+    unsafe fn widen<V: Vector>(word: V::Bytes, byte: usize) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            V::float_from_bits(if byte == 0 { V::shift_left::<16>(word) } else { V::and(word, V::word(0xffff_0000)) })
         }
     }
 }
@@ -119,9 +108,56 @@ pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
 /// Columns that sixteen bytes hold of the narrowest numbers: the panel has room for whole ones.
 const RUN: usize = 8;
 
+/// A vector of rows.
+struct Rows<'a> {
+    stored: &'a [u8],
+    row_bytes: usize,
+    offsets: [i32; LANES_MAX],
+    /// The rows as many behind as are computed together.
+    next: *const u8,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of vector `part` of a strip, whose stored bytes are `stored`.
+    #[inline(always)]
+    fn new<V: Vector>(stored: &'a [u8], row_bytes: usize, part: usize) -> Self {
+        let last = stored.len() / row_bytes - 1;
+        // A short last strip reads its last row again in the lanes that it does not have.
+        let offsets = std::array::from_fn(|lane| ((part * V::LANES + lane).min(last) * row_bytes) as i32);
+        let next = stored.as_ptr().wrapping_add((V::FLOAT_STRIPS + part) * V::LANES * row_bytes);
+        Self { stored, row_bytes, offsets, next }
+    }
+
+    /// Sixteen bytes of each row from `column` on, zeros behind its end; asks for as many of the rows that follow in memory.
+    ///
+    /// # Safety
+    /// The rows have the column; the CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn columns<V: Vector, E: Element>(&self, column: usize) -> [V::Bytes; 4] {
+        let at = column * E::BYTES;
+        // SAFETY: reads end with the row, or lie in an array.
+        unsafe {
+            if at + 16 <= self.row_bytes {
+                for line in (0..V::LANES * 16).step_by(64) {
+                    V::prefetch(self.next.wrapping_add(at * V::LANES + line).cast());
+                }
+                return V::columns16(self.stored.as_ptr().add(at), &self.offsets);
+            }
+            let mut rest = [0; LANES_MAX * 16];
+            for (lane, rest) in rest.chunks_exact_mut(16).enumerate() {
+                let start = self.offsets[lane] as usize;
+                let bytes = &self.stored[start + at..start + self.row_bytes];
+                rest[..bytes.len()].copy_from_slice(bytes);
+            }
+            V::columns16(rest.as_ptr(), &std::array::from_fn(|lane| lane as i32 * 16))
+        }
+    }
+}
+
 impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
     const STRIPS: usize = V::FLOAT_STRIPS;
     const COLUMNS: usize = NUMBERS / (V::LANES * V::FLOAT_STRIPS);
+    const COLUMNS_FOR_FEW: usize = 32;
 
     type Input = *const f32;
 
@@ -131,38 +167,46 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
 
     #[inline(always)]
     unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, panel: &mut Panel) {
-        let count = stored.len() / row_bytes;
         let width = columns.len().next_multiple_of(RUN);
         let run = 16 / E::BYTES;
-        let whole = columns.len() / run * run;
         for part in 0..V::FLOAT_STRIPS {
-            // A short last strip reads its last row again in the lanes that it does not have.
-            let offsets: [i32; LANES_MAX] =
-                std::array::from_fn(|lane| ((part * V::LANES + lane).min(count - 1) * row_bytes) as i32);
-            let start = columns.start * E::BYTES;
-            let next = stored.as_ptr().wrapping_add((V::FLOAT_STRIPS + part) * V::LANES * row_bytes + start * V::LANES);
-            // SAFETY: the panel has room for `width` columns of every vector of rows; reads end with the row, or lie in an array.
+            let rows = Rows::new::<V>(stored, row_bytes, part);
+            // SAFETY: the panel has room for `width` columns of every vector of rows; the rows hold the columns.
             unsafe {
                 let out = panel.numbers.as_mut_ptr().add(part * width * V::LANES);
-                for column in (0..whole).step_by(run) {
-                    // The rows of the next strip follow these in memory: asked for as a stream, while these are computed.
-                    for line in (0..V::LANES * 16).step_by(64) {
-                        V::prefetch(next.wrapping_add(column * E::BYTES * V::LANES + line).cast());
+                for column in (0..columns.len()).step_by(run) {
+                    let words = rows.columns::<V, E>(columns.start + column);
+                    for index in 0..run {
+                        let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
+                        V::store(number, out.add((column + index) * V::LANES));
                     }
-                    let words = V::columns16(stored.as_ptr().add(start + column * E::BYTES), &offsets);
-                    E::widen::<V>(words, out.add(column * V::LANES));
-                }
-                if whole < columns.len() {
-                    let mut rest = [0; LANES_MAX * 16];
-                    for (lane, rest) in rest.chunks_exact_mut(16).enumerate() {
-                        let end = offsets[lane] as usize + columns.end * E::BYTES;
-                        let bytes = &stored[offsets[lane] as usize + start + whole * E::BYTES..end];
-                        rest[..bytes.len()].copy_from_slice(bytes);
-                    }
-                    let words = V::columns16(rest.as_ptr(), &std::array::from_fn(|lane| lane as i32 * 16));
-                    E::widen::<V>(words, out.add(whole * V::LANES));
                 }
             }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn single<const R: usize>(stored: &[u8], row_bytes: usize, x: &Activations) -> Option<[V::Float; R]> {
+        let run = 16 / E::BYTES;
+        let (x, columns) = (x.numbers(x.rows().tile(0), 0), row_bytes / E::BYTES);
+        let rows: [Rows<'_>; R] = std::array::from_fn(|part| Rows::new::<V>(stored, row_bytes, part));
+        // SAFETY: the rows hold the columns; there is an activation for each.
+        unsafe {
+            let mut total = [V::float(0.0); R];
+            for column in (0..columns).step_by(run) {
+                // What is read behind a row's end is zero, and has no activation.
+                let count = run.min(columns - column);
+                for r in 0..R {
+                    let words = rows[r].columns::<V, E>(column);
+                    for index in 0..run {
+                        if index < count {
+                            let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
+                            total[r] = V::mul_add(number, V::float(*x.get_unchecked(column + index)), total[r]);
+                        }
+                    }
+                }
+            }
+            Some(total)
         }
     }
 

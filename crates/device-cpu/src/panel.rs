@@ -84,6 +84,8 @@ pub const fn correction<U: Unpack>() -> Correction {
 impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     const STRIPS: usize = V::STRIPS;
     const COLUMNS: usize = CHUNK / V::STRIPS;
+    // The largest block.
+    const COLUMNS_FOR_FEW: usize = 256;
 
     type Input = Input;
 
@@ -120,6 +122,11 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
                 }
             }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn single<const R: usize>(_: &[u8], _: usize, _: &Activations) -> Option<[V::Float; R]> {
+        None
     }
 
     fn input(x: &Activations, part: &Part, tile: Tile) -> Input {

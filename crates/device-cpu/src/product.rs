@@ -19,6 +19,8 @@ use crate::vector::Vector;
 pub const LANES_MAX: usize = 16;
 /// Most vectors of rows that are computed together.
 const STRIPS_MAX: usize = 4;
+/// Tokens that are few.
+const FEW: usize = 4;
 /// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
 pub const CHUNK: usize = 1024;
 /// Floating-point weights unpacked at a time: 32 KiB.
@@ -30,6 +32,9 @@ pub trait Multiply<V: Vector> {
     const STRIPS: usize;
     /// Most columns of them that the panel holds, a whole number of blocks.
     const COLUMNS: usize;
+    /// As many of those as a few tokens are worth: what is unpacked is read at once, and the weights that stream through the cache
+    /// meanwhile push the rest out of it.
+    const COLUMNS_FOR_FEW: usize;
 
     /// What is read of a tile of activations.
     type Input;
@@ -43,6 +48,12 @@ pub trait Multiply<V: Vector> {
     /// `stored` holds one row or more of `row_bytes` bytes; `columns` are at most [`Self::COLUMNS`] and begin with a block; the CPU
     /// has the instructions of `V`.
     unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, panel: &mut Panel);
+
+    /// The sums of the only token, without a panel, where that is quicker; the same bits.
+    ///
+    /// # Safety
+    /// `stored` holds one row or more of `row_bytes` bytes; the CPU has the instructions of `V`.
+    unsafe fn single<const R: usize>(stored: &[u8], row_bytes: usize, x: &Activations) -> Option<[V::Float; R]>;
 
     /// The activations of a tile in the columns of the part: checks that everything is there.
     fn input(x: &Activations, part: &Part, tile: Tile) -> Self::Input;
@@ -143,10 +154,24 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
     let first = strip * height::<V, M>();
     let rows = first..product.rows.min(first + height::<V, M>());
     let stored = &product.matrix[rows.start * row_bytes..rows.end * row_bytes];
+    if product.x.rows().tokens == 1 {
+        // SAFETY: the caller's contract is the same.
+        let done = unsafe {
+            match M::STRIPS {
+                1 => single::<V, M, 1>(product, &rows, stored, scratch),
+                2 => single::<V, M, 2>(product, &rows, stored, scratch),
+                4 => single::<V, M, 4>(product, &rows, stored, scratch),
+                other => unreachable!("{other} strips"),
+            }
+        };
+        if done {
+            return;
+        }
+    }
+    let most = if product.x.rows().tokens > FEW { M::COLUMNS } else { M::COLUMNS_FOR_FEW };
     let mut start = 0;
     while start < product.columns {
-        // As many columns as the panel holds of these rows.
-        let columns = M::COLUMNS.min(product.columns - start);
+        let columns = most.min(product.columns - start);
         let part = Part { start, columns, rows: rows.clone() };
         // SAFETY: the rows hold the columns, and the panel has room for them; the rest is the caller's contract.
         unsafe {
@@ -155,6 +180,31 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
         }
         start += columns;
     }
+}
+
+/// Computes the only token without a panel, if there is such a way.
+///
+/// # Safety
+/// As [`strip`]; `M::STRIPS` is `R`, and `stored` holds the rows.
+#[inline(always)]
+unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
+    product: &Product<'_>,
+    rows: &Range<usize>,
+    stored: &[u8],
+    scratch: &mut Scratch,
+) -> bool {
+    // SAFETY: sums of a strip lie in the scratch; the rest is the caller's contract.
+    unsafe {
+        let Some(total) = M::single::<R>(stored, M::row_bytes(product.columns), product.x) else { return false };
+        let at = scratch.sums[..R * V::LANES].as_mut_ptr();
+        for r in 0..R {
+            V::store(total[r], at.add(r * V::LANES));
+        }
+        if let Some((output, finish)) = product.output {
+            finish(output, rows, Tile { token: 0, width: 1 }, scratch);
+        }
+    }
+    true
 }
 
 /// Adds the products of unpacked columns with all tokens.

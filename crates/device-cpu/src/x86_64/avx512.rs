@@ -6,7 +6,7 @@
 )]
 
 use std::arch::x86_64::{
-    __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_loadu_si128,
+    __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T1, _mm_loadu_si128,
     _mm_prefetch, _mm_setzero_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm512_add_epi32, _mm512_add_ps,
     _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
     _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvtps_epi32,
@@ -256,7 +256,7 @@ unsafe impl Vector for Avx512 {
 
     #[inline(always)]
     unsafe fn prefetch(from: *const i8) {
-        _mm_prefetch::<_MM_HINT_T0>(from);
+        _mm_prefetch::<_MM_HINT_T1>(from);
     }
 
     #[inline(always)]
