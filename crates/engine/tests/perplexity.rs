@@ -13,32 +13,65 @@ use kauri_formats::{Bytes, Checkpoint, Quant};
 use kauri_tokenizer::Tokenizer;
 
 const CHUNK: usize = 1024;
+/// Those that the card's figures are for.
 const CHUNKS: usize = 20;
 /// Tokens of one pass.
 const PASS: usize = 256;
 
 #[test]
 fn perplexity_is_the_cards() {
-    let Some(shared) = shared() else { return };
-    let checkpoint = Checkpoint::open(shared.join("hf")).expect("the model opens");
-    let tokenizer = Tokenizer::from_checkpoint(&checkpoint).expect("a vocabulary");
-    let text = std::fs::read_to_string(shared.join("eval.txt")).expect("the text");
-    let tokens = tokenizer.encode_prompt(&text);
-    let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
-    let stored = kauri_model::load::weights(&checkpoint, &names).expect("a whole model");
+    let Some((stored, tokens)) = default_model() else { return };
     for (what, shape, card) in [("BF16", stored.clone(), 39.91), ("Q8_0", quantised(&stored, Quant::Q8_0), 39.91)] {
-        let found = perplexity(shape, &tokens);
+        let found = perplexity(shape, &tokens, CHUNKS);
         println!("{what}: {found:.3}, the card says {card}");
         assert!((found / card - 1.0).abs() < 0.005, "{what}: {found}, expected {card} within 0.5%");
     }
 }
 
-/// The same model with every matrix written as `quant`.
+/// Bytes as activations move the perplexity of no type by more than 0.2%, against the same weights as numbers.
+#[test]
+fn bytes_as_activations_cost_little() {
+    check_costs(&[Quant::Q6_K, Quant::Q4_K], 2);
+}
+
+/// The same for every type that can be written, and on all of the card's text.
+#[test]
+#[ignore = "takes minutes"]
+fn bytes_as_activations_cost_little_in_any_type() {
+    let all: Vec<Quant> = Quant::ALL.into_iter().filter(|quant| quant.can_quantise()).collect();
+    check_costs(&all, CHUNKS);
+}
+
+fn check_costs(quants: &[Quant], chunks: usize) {
+    let Some((stored, tokens)) = default_model() else { return };
+    for &quant in quants {
+        let shape = quantised(&stored, quant);
+        let numbers = perplexity(quantised(&shape, Quant::F32), &tokens, chunks);
+        let bytes = perplexity(shape, &tokens, chunks);
+        let cost = bytes / numbers - 1.0;
+        println!("{}: {bytes:.3}, {numbers:.3} with activations as they are: {:+.3}%", quant.name(), 100.0 * cost);
+        assert!(cost.abs() < 0.002, "{}: {bytes}, expected {numbers} within 0.2%", quant.name());
+    }
+}
+
+/// The default model as it is stored, and the card's text.
+fn default_model() -> Option<(Shape<Weight>, Vec<u32>)> {
+    let shared = shared()?;
+    let checkpoint = Checkpoint::open(shared.join("hf")).expect("the model opens");
+    let tokenizer = Tokenizer::from_checkpoint(&checkpoint).expect("a vocabulary");
+    let text = std::fs::read_to_string(shared.join("eval.txt")).expect("the text");
+    let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
+    let stored = kauri_model::load::weights(&checkpoint, &names).expect("a whole model");
+    Some((stored, tokenizer.encode_prompt(&text)))
+}
+
+/// The same model with every matrix written as `quant`, or as `Q8_0` where its rows are no whole number of blocks.
 fn quantised(shape: &Shape<Weight>, quant: Quant) -> Shape<Weight> {
     let Ok(shape) = shape.try_map(&mut |weight| {
         let Weight::Matrix(matrix) = weight else { return Ok::<Weight, Infallible>(weight.clone()) };
         let mut values = vec![0.0; matrix.rows * matrix.columns];
         matrix.quant.dequantise(&matrix.data, &mut values);
+        let quant = if matrix.columns.is_multiple_of(quant.block_len()) { quant } else { Quant::Q8_0 };
         let mut data = Vec::new();
         quant.quantise(&values, matrix.columns, None, &mut data).expect("a type that can be written");
         Ok(Weight::Matrix(Matrix { quant, data: Bytes::from(data), ..matrix.clone() }))
@@ -46,7 +79,7 @@ fn quantised(shape: &Shape<Weight>, quant: Quant) -> Shape<Weight> {
     shape
 }
 
-fn perplexity(shape: Shape<Weight>, tokens: &[u32]) -> f64 {
+fn perplexity(shape: Shape<Weight>, tokens: &[u32], chunks: usize) -> f64 {
     let vocab = shape.vocab as usize;
     let pages = (CHUNK / 32) as u32;
     let plan =
@@ -54,7 +87,7 @@ fn perplexity(shape: Shape<Weight>, tokens: &[u32]) -> f64 {
     let kernels = Kernels::new(Isa::best()).expect("the best is supported");
     let mut executor = CpuExecutor::new(shape, plan, kernels, 2);
     let (mut sum, mut count) = (0.0, 0);
-    for chunk in tokens.chunks_exact(CHUNK).take(CHUNKS) {
+    for chunk in tokens.chunks_exact(CHUNK).take(chunks) {
         for start in (0..CHUNK).step_by(PASS) {
             let pages: Vec<u32> = (0..pages).collect();
             let mut batch = Batch::default();
