@@ -61,7 +61,7 @@ fn nothing_on_the_path_of_a_token_allocates() {
     }
     answers(&Options { cache: CacheType::F32, full_precision: true, ..usual });
     batches(&Options { batch_outputs: 8, sequences: 8, ..usual });
-    batches(&Options { batch_outputs: 8, sequences: 8, isa: Isa::Scalar, ..usual });
+    batches(&Options { batch_outputs: 8, sequences: 8, isa: Some(Isa::Scalar), ..usual });
 }
 
 /// Whole answers, each of other settings, in one session: a prompt read in several steps, then tokens over the edge of a page.
