@@ -53,6 +53,12 @@ pub enum Cache {
     /// 2 bytes a value.
     #[default]
     F16,
+    /// A byte a value, and a scale for 32.
+    #[value(name = "q8_0")]
+    Q8,
+    /// Half a byte a value, and a scale for 32.
+    #[value(name = "q4_0")]
+    Q4,
 }
 
 /// `--isa`.
@@ -96,6 +102,8 @@ impl ModelOptions {
             cache: match self.cache_type {
                 Cache::F32 => CacheType::F32,
                 Cache::F16 => CacheType::F16,
+                Cache::Q8 => CacheType::Q8_0,
+                Cache::Q4 => CacheType::Q4_0,
             },
             ..Options::default()
         }

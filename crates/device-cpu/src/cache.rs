@@ -1,33 +1,97 @@
 //! The pages of keys and values in memory, laid out for the attention kernels.
 //!
-//! A block's values are (pages, `kv_heads`, `page_tokens`, `head_dim`): a token's vector is contiguous. Its keys are (pages,
-//! `kv_heads`, `page_tokens` / 16, `head_dim`, 16): sixteen neighbouring tokens stand side by side, so that their scores are the
-//! lanes of a vector and no sum runs across lanes. `prompt` decides which page belongs to whom.
+//! Key-value heads are outermost: what attention reads for one of them lies together, page behind page, so that a long
+//! sequence is read as a stream; and workers that store different heads write different memory. Inside a head, a *place* is a
+//! page's number times its tokens plus the token's place in the page. `prompt` decides which page belongs to whom.
+//!
+//! - Numbers: keys are (places / 16, width, 16): sixteen neighbouring tokens stand side by side, so that their scores are the
+//!   lanes of a vector and no sum runs across lanes. Values are (places, width): a token's vector is contiguous. The width is
+//!   the head's, rounded up to a whole vector.
+//! - Bytes ([`bytes`]): as the byte products of vector instructions want them, four at a time.
+
+pub mod bytes;
+
+use std::ops::Range;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
-use kauri_device::{CacheType, Plan};
+use kauri_device::{Batch, CacheType, Plan};
+
+use crate::detect::Kernels;
+use crate::pool::{Disjoint, Pool, share};
+use crate::vector::Vector;
+use bytes::{Bytes, Formula, Nibble, Octet, Packed, Rounding, Vectors};
 
 /// Tokens whose keys stand side by side.
 pub const SIDE: usize = 16;
+/// New tokens below which waking other workers takes longer than storing them.
+const TOKENS_MIN: usize = 4;
 
 /// Keys and values of one block.
 pub struct Cache {
     /// As said above.
-    pub keys: Store,
-    /// As said above.
-    pub values: Store,
+    pub kept: Kept,
     page_tokens: usize,
     kv_heads: usize,
     head_dim: usize,
 }
 
-/// Stored numbers.
-pub enum Store {
+/// Stored keys and values.
+pub enum Kept {
     /// As computed.
-    F32(Vec<f32>),
+    F32(Numbers<Vec<f32>>),
     /// Rounded to half precision.
-    F16(Vec<f16>),
+    F16(Numbers<Vec<f16>>),
+    /// Rounded to bytes.
+    Q8_0(Bytes<Vec<u8>, Vec<f16>, Vec<f32>>),
+    /// Rounded to half bytes.
+    Q4_0(Bytes<Vec<u8>, Vec<f16>, Vec<f32>>),
+}
+
+/// Keys and values as numbers, of all heads or of one.
+#[derive(Clone, Copy)]
+pub struct Numbers<E> {
+    /// (places / 16, width, 16).
+    pub keys: E,
+    /// (places, width).
+    pub values: E,
+    /// Values of a head in memory.
+    pub width: usize,
+    /// Tokens that there is room for.
+    places: usize,
+}
+
+/// Where tokens of one sequence are kept.
+#[derive(Clone, Copy)]
+pub struct Places<'a> {
+    /// The page table.
+    pages: &'a [u32],
+    page_tokens: usize,
+}
+
+/// New tokens of one key-value head, to be stored.
+pub struct New<'a> {
+    batch: &'a Batch,
+    page_tokens: usize,
+    /// (tokens, `kv_heads`, `head_dim`), from this head on.
+    keys: &'a [f32],
+    /// The same.
+    values: &'a [f32],
+    /// From one token to the next.
+    stride: usize,
+    head_dim: usize,
+}
+
+/// The memory of one key-value head.
+pub enum HeadMut<'a> {
+    /// See [`Kept`].
+    F32(Numbers<&'a mut [f32]>),
+    /// See [`Kept`].
+    F16(Numbers<&'a mut [f16]>),
+    /// See [`Kept`].
+    Q8_0(Bytes<&'a mut [u8], &'a mut [f16], &'a mut [f32]>),
+    /// See [`Kept`].
+    Q4_0(Bytes<&'a mut [u8], &'a mut [f16], &'a mut [f32]>),
 }
 
 impl Cache {
@@ -35,87 +99,289 @@ impl Cache {
     pub fn new(plan: &Plan, kv_heads: usize, head_dim: usize) -> Self {
         let page_tokens = plan.page_tokens as usize;
         assert!(page_tokens.is_multiple_of(SIDE), "pages of {page_tokens} tokens; the CPU needs a multiple of {SIDE}");
-        // One vector more than there are values: kernels read whole vectors.
-        let values = plan.pages as usize * page_tokens * kv_heads * head_dim + SIDE;
-        let [keys, values] = [(); 2].map(|()| Store::new(plan.cache, values));
-        Self { keys, values, page_tokens, kv_heads, head_dim }
+        let places = plan.pages as usize * page_tokens;
+        let kept = match plan.cache {
+            CacheType::F32 => Kept::F32(Numbers::new(kv_heads, places, head_dim)),
+            CacheType::F16 => Kept::F16(Numbers::new(kv_heads, places, head_dim)),
+            CacheType::Q8_0 => Kept::Q8_0(Bytes::new::<Octet>(kv_heads, places, head_dim)),
+            CacheType::Q4_0 => Kept::Q4_0(Bytes::new::<Nibble>(kv_heads, places, head_dim)),
+        };
+        Self { kept, page_tokens, kv_heads, head_dim }
     }
 
-    /// Where the value vector of `position` and `kv_head` starts, for the sequence with this page table.
-    pub fn value_at(&self, pages: &[u32], position: usize, kv_head: usize) -> usize {
-        self.start(pages, position, kv_head) + position % self.page_tokens * self.head_dim
+    /// Where the tokens of the sequence with this page table are kept.
+    pub fn places<'a>(&self, pages: &'a [u32]) -> Places<'a> {
+        Places { pages, page_tokens: self.page_tokens }
     }
 
-    /// Where the keys of the sixteen tokens around `position` start.
-    pub fn keys_at(&self, pages: &[u32], position: usize, kv_head: usize) -> usize {
-        self.start(pages, position, kv_head) + position % self.page_tokens / SIDE * SIDE * self.head_dim
-    }
-
-    /// Keeps the key and the value of one token and head.
-    pub fn write(&mut self, pages: &[u32], position: usize, kv_head: usize, key: &[f32], value: &[f32]) {
-        let key_at = self.keys_at(pages, position, kv_head) + position % SIDE;
-        let value_at = self.value_at(pages, position, kv_head);
-        self.keys.scatter(key_at, SIDE, key);
-        self.values.write(value_at, value);
+    /// Keeps the keys and values of the new tokens of a batch: (tokens, `kv_heads`, `head_dim`) each.
+    pub fn store(&mut self, pool: &mut Pool, kernels: Kernels, batch: &Batch, keys: &[f32], values: &[f32]) {
+        let (page_tokens, kv_heads, head_dim) = (self.page_tokens, self.kv_heads, self.head_dim);
+        let new = |kv_head: usize| New {
+            batch,
+            page_tokens,
+            keys: &keys[kv_head * head_dim..],
+            values: &values[kv_head * head_dim..],
+            stride: kv_heads * head_dim,
+            head_dim,
+        };
+        if batch.tokens.is_empty() {
+            return;
+        }
+        let heads = Heads::new(&mut self.kept);
+        if batch.tokens.len() < TOKENS_MIN {
+            for kv_head in 0..kv_heads {
+                // SAFETY: one head after the other.
+                kernels.store(&new(kv_head), unsafe { heads.head(kv_head) });
+            }
+            return;
+        }
+        let threads = pool.threads();
+        pool.run(&|worker| {
+            for kv_head in share(worker, threads, kv_heads) {
+                // SAFETY: shares do not overlap.
+                kernels.store(&new(kv_head), unsafe { heads.head(kv_head) });
+            }
+        });
     }
 
     /// Gives the key of one token and head back.
-    pub fn read_key(&self, pages: &[u32], position: usize, kv_head: usize, key: &mut [f32]) {
-        self.keys.gather(self.keys_at(pages, position, kv_head) + position % SIDE, SIDE, key);
+    pub fn read_key(&self, place: usize, kv_head: usize, key: &mut [f32]) {
+        match &self.kept {
+            Kept::F32(numbers) => numbers.head(kv_head).read_key(place, key),
+            Kept::F16(numbers) => numbers.head(kv_head).read_key(place, key),
+            Kept::Q8_0(bytes) => bytes.head::<Octet>(kv_head).read_key::<Octet>(place, key),
+            Kept::Q4_0(bytes) => bytes.head::<Nibble>(kv_head).read_key::<Nibble>(place, key),
+        }
     }
 
     /// Gives the value of one token and head back.
-    pub fn read_value(&self, pages: &[u32], position: usize, kv_head: usize, value: &mut [f32]) {
-        self.values.gather(self.value_at(pages, position, kv_head), 1, value);
-    }
-
-    fn start(&self, pages: &[u32], position: usize, kv_head: usize) -> usize {
-        let page = pages[position / self.page_tokens] as usize;
-        (page * self.kv_heads + kv_head) * self.page_tokens * self.head_dim
+    pub fn read_value(&self, place: usize, kv_head: usize, value: &mut [f32]) {
+        match &self.kept {
+            Kept::F32(numbers) => numbers.head(kv_head).read_value(place, value),
+            Kept::F16(numbers) => numbers.head(kv_head).read_value(place, value),
+            Kept::Q8_0(bytes) => bytes.head::<Octet>(kv_head).read_value::<Octet>(place, value),
+            Kept::Q4_0(bytes) => bytes.head::<Nibble>(kv_head).read_value::<Nibble>(place, value),
+        }
     }
 }
 
-impl Store {
-    fn new(kind: CacheType, values: usize) -> Self {
-        match kind {
-            CacheType::F32 => Self::F32(vec![0.0; values]),
-            CacheType::F16 => Self::F16(vec![f16::ZERO; values]),
+/// A cache's memory, to be cut into heads that several workers write at once.
+enum Heads<'a> {
+    F32(Numbers<Disjoint<'a, f32>>),
+    F16(Numbers<Disjoint<'a, f16>>),
+    Q8_0(Bytes<Disjoint<'a, u8>, Disjoint<'a, f16>, Disjoint<'a, f32>>),
+    Q4_0(Bytes<Disjoint<'a, u8>, Disjoint<'a, f16>, Disjoint<'a, f32>>),
+}
+
+impl<'a> Heads<'a> {
+    fn new(kept: &'a mut Kept) -> Self {
+        match kept {
+            Kept::F32(numbers) => Self::F32(numbers.disjoint()),
+            Kept::F16(numbers) => Self::F16(numbers.disjoint()),
+            Kept::Q8_0(bytes) => Self::Q8_0(bytes.disjoint()),
+            Kept::Q4_0(bytes) => Self::Q4_0(bytes.disjoint()),
         }
     }
 
-    fn write(&mut self, at: usize, vector: &[f32]) {
-        match self {
-            Self::F32(values) => values[at..at + vector.len()].copy_from_slice(vector),
-            Self::F16(values) => values[at..at + vector.len()].convert_from_f32_slice(vector),
-        }
-    }
-
-    fn scatter(&mut self, at: usize, step: usize, vector: &[f32]) {
-        match self {
-            Self::F32(values) => {
-                values[at..].iter_mut().step_by(step).zip(vector).for_each(|(place, &value)| *place = value);
-            }
-            Self::F16(values) => {
-                values[at..]
-                    .iter_mut()
-                    .step_by(step)
-                    .zip(vector)
-                    .for_each(|(place, &value)| *place = f16::from_f32(value));
+    /// One of the heads.
+    ///
+    /// # Safety
+    /// No other use of the same head.
+    unsafe fn head(&self, head: usize) -> HeadMut<'_> {
+        // SAFETY: heads do not overlap, and this one is in use once by the caller's word.
+        unsafe {
+            match self {
+                Self::F32(numbers) => HeadMut::F32(numbers.head_mut(head)),
+                Self::F16(numbers) => HeadMut::F16(numbers.head_mut(head)),
+                Self::Q8_0(bytes) => HeadMut::Q8_0(bytes.head_mut::<Octet>(head)),
+                Self::Q4_0(bytes) => HeadMut::Q4_0(bytes.head_mut::<Nibble>(head)),
             }
         }
     }
+}
 
-    fn gather(&self, at: usize, step: usize, vector: &mut [f32]) {
-        match self {
-            Self::F32(values) => {
-                vector.iter_mut().zip(values[at..].iter().step_by(step)).for_each(|(value, place)| *value = *place);
-            }
-            Self::F16(values) => {
-                vector
-                    .iter_mut()
-                    .zip(values[at..].iter().step_by(step))
-                    .for_each(|(value, place)| *value = place.to_f32());
+impl Places<'_> {
+    /// The place of a position. The sixteen positions around it that begin at a multiple of sixteen are neighbours there too.
+    #[inline(always)]
+    pub fn of(&self, position: usize) -> usize {
+        self.pages[position / self.page_tokens] as usize * self.page_tokens + position % self.page_tokens
+    }
+}
+
+impl New<'_> {
+    /// Calls `store` for each run of up to sixteen new tokens of one sequence whose places stand side by side: with the first
+    /// place and the tokens.
+    #[inline(always)]
+    fn for_each_run(&self, mut store: impl FnMut(usize, Range<usize>)) {
+        for sequence in &self.batch.sequences {
+            let places = Places { pages: &self.batch.pages[sequence.pages.clone()], page_tokens: self.page_tokens };
+            let (mut token, mut position) = (sequence.tokens.start, sequence.cached_tokens as usize);
+            while token < sequence.tokens.end {
+                let count = (SIDE - position % SIDE).min(sequence.tokens.end - token);
+                store(places.of(position), token..token + count);
+                (token, position) = (token + count, position + count);
             }
         }
+    }
+
+    #[inline(always)]
+    fn key(&self, token: usize) -> &[f32] {
+        &self.keys[token * self.stride..][..self.head_dim]
+    }
+
+    #[inline(always)]
+    fn value(&self, token: usize) -> &[f32] {
+        &self.values[token * self.stride..][..self.head_dim]
+    }
+}
+
+/// Keeps new tokens of one head.
+pub fn store(new: &New<'_>, head: HeadMut<'_>) {
+    // SAFETY: the formula needs no instructions of its own.
+    unsafe { store_by::<Formula>(new, head) };
+}
+
+/// The same with the instructions of `V`: the same bytes, where there are no not-a-numbers.
+///
+/// # Safety
+/// The CPU has them.
+#[inline(always)]
+pub unsafe fn store_with<V: Vector>(new: &New<'_>, head: HeadMut<'_>) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { store_by::<Vectors<V>>(new, head) };
+}
+
+/// Keeps new tokens of one head.
+///
+/// # Safety
+/// The CPU has the instructions of `R`.
+#[inline(always)]
+unsafe fn store_by<R: Rounding>(new: &New<'_>, head: HeadMut<'_>) {
+    match head {
+        HeadMut::F32(mut numbers) => numbers.store(new),
+        HeadMut::F16(mut numbers) => numbers.store(new),
+        // SAFETY: the caller's contract is the same.
+        HeadMut::Q8_0(mut bytes) => unsafe { bytes.store::<R, Octet, { Octet::BYTES }>(new) },
+        // SAFETY: the caller's contract is the same.
+        HeadMut::Q4_0(mut bytes) => unsafe { bytes.store::<R, Nibble, { Nibble::BYTES }>(new) },
+    }
+}
+
+/// A number as it is kept.
+pub trait Number: Copy + Send {
+    /// Zero.
+    const ZERO: Self;
+    /// Rounds some.
+    fn round(from: &[f32], to: &mut [Self]);
+    /// As it was, rounded.
+    fn widen(self) -> f32;
+}
+
+impl Number for f32 {
+    const ZERO: Self = 0.0;
+
+    #[inline(always)]
+    fn round(from: &[f32], to: &mut [Self]) {
+        to.copy_from_slice(from);
+    }
+
+    fn widen(self) -> f32 {
+        self
+    }
+}
+
+impl Number for f16 {
+    const ZERO: Self = Self::ZERO;
+
+    #[inline(always)]
+    fn round(from: &[f32], to: &mut [Self]) {
+        to.convert_from_f32_slice(from);
+    }
+
+    fn widen(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+impl<E: Number> Numbers<Vec<E>> {
+    /// Room for `places` tokens of `heads` heads of `head_dim` values.
+    fn new(heads: usize, places: usize, head_dim: usize) -> Self {
+        let width = head_dim.next_multiple_of(SIDE);
+        let numbers = heads * places * width;
+        Self { keys: vec![E::ZERO; numbers], values: vec![E::ZERO; numbers], width, places }
+    }
+
+    /// One of the heads.
+    pub fn head(&self, head: usize) -> Numbers<&[E]> {
+        let range = self.range(head);
+        let (keys, values) = (&self.keys[range.clone()], &self.values[range]);
+        Numbers { keys, values, width: self.width, places: self.places }
+    }
+
+    fn disjoint(&mut self) -> Numbers<Disjoint<'_, E>> {
+        let (keys, values) = (Disjoint::new(&mut self.keys), Disjoint::new(&mut self.values));
+        Numbers { keys, values, width: self.width, places: self.places }
+    }
+}
+
+impl<E> Numbers<E> {
+    /// What belongs to a head.
+    fn range(&self, head: usize) -> Range<usize> {
+        head * self.places * self.width..(head + 1) * self.places * self.width
+    }
+}
+
+impl<E: Number> Numbers<Disjoint<'_, E>> {
+    /// One of the heads.
+    ///
+    /// # Safety
+    /// No other use of the same head.
+    #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
+    unsafe fn head_mut(&self, head: usize) -> Numbers<&mut [E]> {
+        let range = self.range(head);
+        // SAFETY: heads do not overlap, and this one is in use once by the caller's word.
+        let (keys, values) = unsafe { (self.keys.slice(range.clone()), self.values.slice(range)) };
+        Numbers { keys, values, width: self.width, places: self.places }
+    }
+}
+
+impl<E: Number> Numbers<&mut [E]> {
+    #[inline(always)]
+    fn store(&mut self, new: &New<'_>) {
+        let width = self.width;
+        new.for_each_run(|place, tokens| {
+            let side = place % SIDE;
+            let keys = &mut self.keys[(place - side) * width..][..SIDE * width];
+            // Sixteen values of each token at a time, turned in the first-level cache.
+            for start in (0..new.head_dim).step_by(SIDE) {
+                let count = SIDE.min(new.head_dim - start);
+                let mut rows = [[E::ZERO; SIDE]; SIDE];
+                for (row, token) in rows.iter_mut().zip(tokens.clone()) {
+                    E::round(&new.key(token)[start..start + count], &mut row[..count]);
+                }
+                for index in 0..count {
+                    let to = &mut keys[(start + index) * SIDE + side..][..tokens.len()];
+                    for (to, row) in to.iter_mut().zip(&rows) {
+                        *to = row[index];
+                    }
+                }
+            }
+            for (place, token) in (place..).zip(tokens) {
+                E::round(new.value(token), &mut self.values[place * width..][..new.head_dim]);
+            }
+        });
+    }
+}
+
+impl<E: Number> Numbers<&[E]> {
+    fn read_key(&self, place: usize, key: &mut [f32]) {
+        let from = place / SIDE * SIDE * self.width + place % SIDE;
+        key.iter_mut().zip(self.keys[from..].iter().step_by(SIDE)).for_each(|(key, stored)| *key = stored.widen());
+    }
+
+    fn read_value(&self, place: usize, value: &mut [f32]) {
+        let from = &self.values[place * self.width..];
+        value.iter_mut().zip(from).for_each(|(value, stored)| *value = stored.widen());
     }
 }

@@ -10,7 +10,8 @@ use kauri_formats::Quant;
 use crate::aarch64::neon;
 use crate::activation::{Correction, Writer};
 use crate::attend::{self, Task, Tile};
-use crate::elementwise;
+use crate::cache::{self, HeadMut, New};
+use crate::elementwise::{self, Turn};
 use crate::product::{self, Finisher, Product};
 #[cfg(target_arch = "x86_64")]
 use crate::x86_64::{avx2, avx512};
@@ -103,6 +104,10 @@ pub(crate) struct Compiled {
     pub quantise: unsafe fn(&Writer<'_>, usize, &[f32]),
     /// One tile of attention, whose rows no other worker writes.
     pub attend: unsafe fn(&Task<'_>, &Tile, &mut attend::Scratch),
+    /// Keeps new tokens of one head in the cache.
+    pub store: unsafe fn(&New<'_>, HeadMut<'_>),
+    /// Turns the heads of tokens from a first one on.
+    pub rope: unsafe fn(&Turn<'_>, usize, &mut [f32]),
     /// `gate = activation(gate) * up`, or `gate = activation(up)` where the network has no gate.
     pub activate: unsafe fn(Activation, bool, &mut [f32], &[f32]),
     /// Normalises every group.
@@ -118,6 +123,8 @@ static SCALAR: Compiled = Compiled {
     // SAFETY: nobody else uses the row.
     quantise: |writer, token, x| unsafe { writer.quantise(token, x) },
     attend: attend::scalar,
+    store: cache::store,
+    rope: elementwise::rope,
     activate: |activation, gated, gate, up| {
         for (gate, &up) in gate.iter_mut().zip(up) {
             *gate = if gated { formula::activate(activation, *gate) * up } else { formula::activate(activation, up) };
@@ -179,6 +186,18 @@ impl Kernels {
     pub(crate) fn attend(self, task: &Task<'_>, tile: &Tile, scratch: &mut attend::Scratch) {
         // SAFETY: `Kernels` exists only where the CPU has the instructions; `attend` deals tiles out once.
         unsafe { (self.compiled.attend)(task, tile, scratch) };
+    }
+
+    /// Keeps new tokens of one head in the cache.
+    pub(crate) fn store(self, new: &New<'_>, head: HeadMut<'_>) {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.store)(new, head) };
+    }
+
+    /// Turns the heads of tokens from `first` on.
+    pub(crate) fn rope(self, turn: &Turn<'_>, first: usize, rows: &mut [f32]) {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.rope)(turn, first, rows) };
     }
 
     /// `gate = activation(gate) * up`, or `gate = activation(up)` where the network has no gate.

@@ -74,12 +74,25 @@ pub fn norm(norm: &Norm<Weight>, to: &mut [f32]) {
     }
 }
 
-/// Turns every head of the tokens from `first` on, whose rows are `rows`.
+/// A rotation of heads.
+pub struct Turn<'a> {
+    /// Which values make a pair.
+    pub frequencies: &'a Frequencies,
+    /// The angles of each token.
+    pub angles: &'a Angles,
+    /// Values of all heads of a token.
+    pub width: usize,
+    /// Values of a head.
+    pub head_dim: usize,
+}
+
+/// Turns every head of the tokens from `first` on, whose rows are `rows`; inlined into a function that is compiled for the
+/// instruction set in use, with the same bits on all of them.
 #[inline(always)]
-pub fn rope(frequencies: &Frequencies, angles: &Angles, first: usize, width: usize, head_dim: usize, rows: &mut [f32]) {
-    let pairs = frequencies.pairs();
-    let turns = angles.turns[first * pairs..].chunks_exact(pairs);
-    for (row, turns) in rows.chunks_exact_mut(width).zip(turns) {
-        row.chunks_exact_mut(head_dim).for_each(|head| frequencies.apply(turns, head));
+pub fn rope(turn: &Turn<'_>, first: usize, rows: &mut [f32]) {
+    let pairs = turn.frequencies.pairs();
+    let angles = turn.angles.turns[first * pairs..].chunks_exact(pairs);
+    for (row, angles) in rows.chunks_exact_mut(turn.width).zip(angles) {
+        row.chunks_exact_mut(turn.head_dim).for_each(|head| turn.frequencies.apply(angles, head));
     }
 }

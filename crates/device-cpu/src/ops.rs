@@ -51,7 +51,7 @@ impl Cpu {
             caches,
             ropes: ropes.collect(),
             products: Scratch::new(kernels, plan.batch_tokens as usize, columns, pool.threads()),
-            attention: (0..pool.threads()).map(|_| attend::Scratch::new(head_dim)).collect(),
+            attention: (0..pool.threads()).map(|_| attend::Scratch::new(plan, head_dim)).collect(),
             pool,
             hidden: shape.hidden as usize,
         }
@@ -153,27 +153,17 @@ impl Ops for Cpu {
 
     fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {
         let (frequencies, angles) = &self.ropes[rope];
-        let width = heads * head_dim;
-        let rows = self.batch.tokens.len();
+        let kernels = self.products.kernels();
+        let (width, rows) = (heads * head_dim, self.batch.tokens.len());
+        let turn = elementwise::Turn { frequencies, angles, width, head_dim };
         by_rows(&mut self.pool, width, &mut self.buffers[buffer as usize][..rows * width], |first, rows| {
-            elementwise::rope(frequencies, angles, first, width, head_dim, rows);
+            kernels.rope(&turn, first, rows);
         });
     }
 
-    fn store(&mut self, block: usize, attention: &Attention<Weight>) {
-        let (kv_heads, head_dim) = (attention.kv_heads as usize, attention.head_dim as usize);
-        let cache = &mut self.caches[block];
-        for sequence in &self.batch.sequences {
-            let pages = &self.batch.pages[sequence.pages.clone()];
-            for (token, position) in sequence.tokens.clone().zip(sequence.positions()) {
-                for kv_head in 0..kv_heads {
-                    let from = (token * kv_heads + kv_head) * head_dim;
-                    let [key, value] = [Buffer::Key, Buffer::Value]
-                        .map(|buffer| &self.buffers[buffer as usize][from..from + head_dim]);
-                    cache.write(pages, position as usize, kv_head, key, value);
-                }
-            }
-        }
+    fn store(&mut self, block: usize, _attention: &Attention<Weight>) {
+        let [keys, values] = [Buffer::Key, Buffer::Value].map(|buffer| &self.buffers[buffer as usize]);
+        self.caches[block].store(&mut self.pool, self.products.kernels(), &self.batch, keys, values);
     }
 
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {

@@ -58,6 +58,8 @@ pub unsafe trait Vector: Copy {
     unsafe fn times_power_of_two(a: Self::Float, n: Self::Float) -> Self::Float;
     /// Whole numbers between -128 and 127 to memory, a signed byte each.
     unsafe fn store_narrow(value: Self::Float, to: *mut i8);
+    /// The nearest whole numbers to numbers between 0 and 255, to even between two, to memory, an unsigned byte each.
+    unsafe fn store_unsigned(value: Self::Float, to: *mut u8);
     /// `LANES` half-precision numbers from memory, widened.
     unsafe fn load_half(from: *const f16) -> Self::Float;
     /// `LANES` brain floating-point numbers from memory, widened.
@@ -182,6 +184,26 @@ pub unsafe fn exp<V: Vector>(x: V::Float) -> V::Float {
             p = V::mul_add(p, r, V::float(coefficient));
         }
         let p = V::mul_add(p, V::mul(r, r), V::add(r, V::float(1.0)));
+        V::times_power_of_two(p, n)
+    }
+}
+
+/// `2^x` to four parts in a million (a polynomial of degree four at Chebyshev's nodes), for attention's weights, which are
+/// rounded to bytes after; not under `2^-126`.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+pub unsafe fn exp2<V: Vector>(x: V::Float) -> V::Float {
+    // SAFETY: arithmetic on values, under the caller's contract.
+    unsafe {
+        let x = V::max(x, V::float(-126.0));
+        let n = V::round(x);
+        let r = V::sub(x, n);
+        let mut p = V::float(9.666_368e-3);
+        for coefficient in [5.592_197_6e-2, 0.240_223_5, 0.693_121, 1.0] {
+            p = V::mul_add(p, r, V::float(coefficient));
+        }
         V::times_power_of_two(p, n)
     }
 }

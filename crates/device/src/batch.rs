@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use kauri_formats::Quant;
+
 /// The tokens of one step, ragged: sequence after sequence.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -54,6 +56,30 @@ pub enum CacheType {
     F32,
     /// 2 bytes a value.
     F16,
+    /// A byte a value, and a scale for 32.
+    Q8_0,
+    /// Half a byte a value, and a scale for 32.
+    Q4_0,
+}
+
+impl CacheType {
+    /// The storage type that a value goes through. A device may lay bytes out as it likes and let other neighbours share a
+    /// scale, for as many bytes.
+    pub fn quant(self) -> Quant {
+        match self {
+            Self::F32 => Quant::F32,
+            Self::F16 => Quant::F16,
+            Self::Q8_0 => Quant::Q8_0,
+            Self::Q4_0 => Quant::Q4_0,
+        }
+    }
+
+    /// Bytes of one head's key, or of its value, of one token; scales are counted. A head whose width is not a whole number
+    /// of blocks is padded.
+    pub fn head_bytes(self, head_dim: u32) -> u64 {
+        let quant = self.quant();
+        (head_dim as usize).div_ceil(quant.block_len()) as u64 * quant.block_bytes() as u64
+    }
 }
 
 impl Batch {

@@ -97,10 +97,6 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
     }
 
     fn attention_cost(&self, attention: &Attention<Weight>) -> Cost {
-        let value_bytes = match self.cache {
-            CacheType::F32 => 4,
-            CacheType::F16 => 2,
-        };
         let (heads, kv_heads) = (u64::from(attention.heads), u64::from(attention.kv_heads));
         let head_dim = u64::from(attention.head_dim);
         let mut cost = Self::elementwise(self.rows(Buffer::Query) * heads * head_dim, 0);
@@ -109,7 +105,7 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
             let seen: u64 = sequence.positions().map(|position| u64::from((position + 1).min(window))).sum();
             let read = sequence.positions().end.min(window.saturating_add(sequence.tokens.len() as u32));
             cost.operations += 4 * seen * heads * head_dim;
-            cost.bytes += 2 * u64::from(read) * kv_heads * head_dim * value_bytes;
+            cost.bytes += 2 * u64::from(read) * kv_heads * self.cache.head_bytes(attention.head_dim);
         }
         cost
     }

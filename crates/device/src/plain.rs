@@ -3,7 +3,6 @@
 //! It is what the conformance suite compares every device with, and what its test devices compute with. It stores keys and
 //! values as the plan says by rounding them, and has no other notion of speed or memory.
 
-use half::f16;
 use kauri_arch::{Activation, Attention, Embed, Linear, Norm, Shape};
 
 use crate::batch::{Batch, CacheType, Plan};
@@ -127,11 +126,9 @@ impl Ops for Plain {
                 for (half, buffer) in [Buffer::Key, Buffer::Value].into_iter().enumerate() {
                     let from = &self.buffers[buffer as usize][index * width..][..width];
                     let to = &mut self.cache[block][half][place * width..][..width];
-                    for (to, &from) in to.iter_mut().zip(from) {
-                        *to = match self.plan.cache {
-                            CacheType::F32 => from,
-                            CacheType::F16 => f16::from_f32(from).to_f32(),
-                        };
+                    let heads = from.chunks_exact(attention.head_dim as usize);
+                    for (from, to) in heads.zip(to.chunks_exact_mut(attention.head_dim as usize)) {
+                        keep(self.plan.cache, from, to);
                     }
                 }
             }
@@ -204,4 +201,16 @@ impl Ops for Plain {
             }
         }
     }
+}
+
+/// What is left of a head's values when they were stored and are read again. A head is padded with zeros to a whole number
+/// of blocks.
+fn keep(cache: CacheType, from: &[f32], to: &mut [f32]) {
+    let quant = cache.quant();
+    let mut values = from.to_vec();
+    values.resize(from.len().next_multiple_of(quant.block_len()), 0.0);
+    let mut stored = Vec::new();
+    quant.quantise(&values, values.len(), None, &mut stored).expect("types of caches can be written");
+    quant.dequantise(&stored, &mut values);
+    to.copy_from_slice(&values[..to.len()]);
 }

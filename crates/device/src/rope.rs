@@ -95,17 +95,29 @@ impl Frequencies {
         }
     }
 
-    /// Turns one head by one token's angles: (dims / 2).
+    /// Turns one head by one token's angles: (dims / 2). Inlined, so that it is compiled for the instructions of its caller.
+    #[inline(always)]
     pub fn apply(&self, turns: &[(f32, f32)], head: &mut [f32]) {
-        let pairs = turns.len();
-        for (index, &(cosine, sine)) in turns.iter().enumerate() {
-            let (a, b) = match self.style {
-                RopeStyle::Halves => (index, index + pairs),
-                RopeStyle::Pairs => (2 * index, 2 * index + 1),
-            };
-            (head[a], head[b]) = (head[a] * cosine - head[b] * sine, head[b] * cosine + head[a] * sine);
+        match self.style {
+            RopeStyle::Halves => {
+                let (first, second) = head.split_at_mut(turns.len());
+                for ((a, b), turn) in first.iter_mut().zip(second).zip(turns) {
+                    (*a, *b) = turned(*a, *b, *turn);
+                }
+            }
+            RopeStyle::Pairs => {
+                for ([a, b], turn) in head.as_chunks_mut::<2>().0.iter_mut().zip(turns) {
+                    (*a, *b) = turned(*a, *b, *turn);
+                }
+            }
         }
     }
+}
+
+/// A pair turned by an angle.
+#[inline(always)]
+fn turned(a: f32, b: f32, (cosine, sine): (f32, f32)) -> (f32, f32) {
+    (a * cosine - b * sine, b * cosine + a * sine)
 }
 
 /// Llama 3.1's stretching of one frequency: low frequencies divided, high ones kept, those between blended.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kauri_arch::{Factors, RopeScaling, Shape};
+use kauri_arch::{Factors, Mixer, RopeScaling, Shape};
 use kauri_device::{CacheType, Plan, Weight};
 
 /// Tokens to a page of the cache.
@@ -55,13 +55,12 @@ pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<(Plan, u32), WindowError
     Ok((plan, window))
 }
 
-/// Bytes of keys and values that one token adds, over all layers.
+/// Bytes of keys and values that one token adds, over all layers; scales are counted.
 pub fn cache_bytes_per_token<W>(shape: &Shape<W>, cache: CacheType) -> u64 {
-    shape.cached_values_per_token()
-        * match cache {
-            CacheType::F32 => 4,
-            CacheType::F16 => 2,
-        }
+    let layers = shape.blocks.iter().map(|block| match &block.mixer.op {
+        Mixer::Attention(attention) => 2 * u64::from(attention.kv_heads) * cache.head_bytes(attention.head_dim),
+    });
+    layers.sum()
 }
 
 /// Values of all weights, a matrix that several slots share counted once; rope factors, which are settings, are none.

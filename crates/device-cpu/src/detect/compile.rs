@@ -17,8 +17,10 @@ macro_rules! compile {
             use $crate::floats::{self, Element, Numbers};
             use $crate::panel::{self, Bytes, Unpack};
             use $crate::product::{self, Multiply, Output, Product};
+            use $crate::cache::{self, HeadMut, New};
+            use $crate::elementwise::{self, Turn};
+            use $crate::quant;
             use $crate::vector::Vector;
-            use $crate::{elementwise, quant};
 
             /// Finds the kernel of a storage type.
             struct Strip;
@@ -76,6 +78,17 @@ macro_rules! compile {
             }
 
             $(#[target_feature(enable = $feature)])+
+            fn store(new: &New<'_>, head: HeadMut<'_>) {
+                // SAFETY: this function has the instructions.
+                unsafe { cache::store_with::<$vector>(new, head) };
+            }
+
+            $(#[target_feature(enable = $feature)])+
+            fn rope(turn: &Turn<'_>, first: usize, rows: &mut [f32]) {
+                elementwise::rope(turn, first, rows);
+            }
+
+            $(#[target_feature(enable = $feature)])+
             fn activate(activation: Activation, gated: bool, gate: &mut [f32], up: &[f32]) {
                 // SAFETY: this function has the instructions.
                 unsafe { elementwise::activate::<$vector>(activation, gated, gate, up) };
@@ -93,6 +106,8 @@ macro_rules! compile {
                 widest_tile: <$vector>::TOKENS,
                 quantise,
                 attend,
+                store,
+                rope,
                 activate,
                 norm,
             }

@@ -229,5 +229,7 @@ fn cache_name(arguments: &SpeedArguments) -> &'static str {
     match arguments.model.cache_type {
         Cache::F32 => "f32",
         Cache::F16 => "f16",
+        Cache::Q8 => "q8_0",
+        Cache::Q4 => "q4_0",
     }
 }

@@ -109,6 +109,9 @@ unsafe fn numbers<V: Vector>(input: &Input, results: &mut Results) {
         let mut narrow = [0i8; 16];
         V::store_narrow(whole, narrow.as_mut_ptr());
         results.0.push(("store_narrow", narrow[..V::LANES].iter().map(|&value| value as u32).collect()));
+        let mut unsigned = [0u8; 16];
+        V::store_unsigned(V::add(whole, V::float(128.25)), unsigned.as_mut_ptr());
+        results.0.push(("store_unsigned", unsigned[..V::LANES].iter().map(|&value| u32::from(value)).collect()));
         // Whole numbers of this size are exact in any order; the rest is left out.
         let mut few = [0.0; 16];
         few[..4].copy_from_slice(&input.whole[..4]);

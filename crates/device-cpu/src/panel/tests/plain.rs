@@ -129,6 +129,11 @@ unsafe impl Vector for Plain {
         unsafe { to.cast::<[i8; 16]>().write_unaligned(value.map(|value| value as i8)) };
     }
 
+    unsafe fn store_unsigned(value: [f32; 16], to: *mut u8) {
+        // SAFETY: the trait's contract.
+        unsafe { to.cast::<[u8; 16]>().write_unaligned(value.map(|value| value.round_ties_even() as u8)) };
+    }
+
     unsafe fn load_half(from: *const f16) -> [f32; 16] {
         // SAFETY: the trait's contract.
         unsafe { from.cast::<[f16; 16]>().read_unaligned() }.map(f16::to_f32)

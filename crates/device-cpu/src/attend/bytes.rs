@@ -1,0 +1,433 @@
+//! Attention over keys and values kept as bytes, by products of bytes.
+//!
+//! *Scores*: a query's row is rounded to bytes, with a scale for each 32 channels, once for all its tokens. A product with a
+//! block of a key is an exact integer, scaled and added to the blocks before it.
+//!
+//! *Values*: the exponentials of the scores are rounded to bytes too, in groups of 32 neighbouring positions that share a scale.
+//! The groups lie at fixed positions and are this small because attention likes to put half of its weight on one token, often
+//! the first: under one scale for all positions the long rest would round to nothing. Since the scale of a token's value cannot be
+//! taken out of a sum over tokens, its logarithm is added to the token's score: the exponential then carries the scale, the
+//! group's largest is one and needs no division to fill the byte, and a token whose value is small cannot crowd out others.
+//! The sum of weights takes the scale out again, before rounding.
+//!
+//! What is summed in `f32` runs over blocks and groups in order; the rest is exact. So a row's bits do not depend on the rows
+//! beside it. Positions that a row does not see count as exactly nothing, whatever bytes lie there.
+
+use half::f16;
+use std::f32::consts::{LN_2, LOG2_E};
+use std::hint::black_box;
+use std::ops::Range;
+
+use super::{ROWS, SEGMENT, Task, Tile, lanes, padded};
+use crate::cache::bytes::{BLOCK, Bytes, Packed, Rounding, TOGETHER, Vectors, part};
+use crate::cache::{Places, SIDE};
+use crate::vector::{self, Vector};
+
+/// Neighbouring positions whose weights share a scale.
+const GROUP: usize = 32;
+/// Groups of a segment.
+const GROUPS: usize = SEGMENT / GROUP;
+/// The logarithm of 255 to the base of two: a group's largest weight becomes 255.
+const LOG2_255: f32 = 7.994_353_4;
+
+/// One worker's memory.
+pub struct Scratch {
+    /// A row, padded.
+    pub row: Vec<f32>,
+    /// The queries of a tile: (rows, width).
+    queries: Vec<i8>,
+    /// (rows, blocks): scales of the queries, and of the scores.
+    scales: Vec<f32>,
+    /// (rows, blocks): what a product starts from, so that the unsigned zero of keys counts as zero.
+    starts: Vec<i32>,
+    /// (rows, segment): weights as bytes.
+    weights: Vec<u8>,
+    /// What a step of each group's weights stands for.
+    steps: [[f32; SIDE]; ROWS],
+}
+
+impl Scratch {
+    /// For heads of up to `width` values, a whole number of blocks.
+    pub fn new(width: usize) -> Self {
+        Self {
+            row: vec![0.0; width],
+            queries: vec![0; ROWS * width],
+            scales: vec![0.0; ROWS * width / BLOCK],
+            starts: vec![0; ROWS * width / BLOCK],
+            weights: vec![0; ROWS * SEGMENT],
+            steps: [[0.0; SIDE]; ROWS],
+        }
+    }
+}
+
+/// One group of a segment.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    /// Its number in the segment.
+    number: usize,
+    /// Its first position.
+    position: usize,
+    /// The places of its first and of its second sixteen positions.
+    places: [usize; 2],
+}
+
+impl Group {
+    /// `last` is a position that is stored: for those behind its sixteen, which no row sees, others are read.
+    #[inline(always)]
+    fn at(position: usize, last: usize, places: &Places<'_>) -> Self {
+        let second = (position + SIDE).min(last / SIDE * SIDE);
+        Self { number: position % SEGMENT / GROUP, position, places: [places.of(position), places.of(second)] }
+    }
+
+    /// Whether a row sees all of it.
+    #[inline(always)]
+    fn is_seen_by(&self, seen: &Range<usize>) -> bool {
+        seen.start <= self.position && self.position + GROUP <= seen.end
+    }
+
+    /// The place of one of its positions.
+    #[inline(always)]
+    fn place(&self, index: usize) -> usize {
+        self.places[index / SIDE] + index % SIDE
+    }
+}
+
+/// Rounds the queries of a tile to bytes.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+pub unsafe fn prepare<V: Vector, P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch) {
+    let head_dim = task.attention.head_dim as usize;
+    let blocks = head_dim.div_ceil(BLOCK);
+    let scratch = &mut scratch.bytes;
+    // Scores are logarithms to the base of two, unless a cap comes first.
+    let scale = task.attention.scale * if task.attention.soft_cap.is_some() { 1.0 } else { LOG2_E };
+    for row in 0..tile.rows.len() {
+        let query = task.query(tile, tile.rows.start + row);
+        for block in 0..blocks {
+            let (index, values) = (row * blocks + block, part(query, block));
+            // SAFETY: the caller's contract is the same.
+            let steps = unsafe {
+                let (least, most) = Vectors::<V>::extremes(&values);
+                let most = most.max(-least);
+                scratch.scales[index] = most / 127.0 * scale;
+                Vectors::<V>::steps(&values, if most > 0.0 { 127.0 / most } else { 0.0 })
+            };
+            scratch.queries[index * BLOCK..][..BLOCK].copy_from_slice(&steps);
+            scratch.starts[index] = -P::ZERO * steps.iter().map(|&steps| i32::from(steps)).sum::<i32>();
+        }
+    }
+}
+
+/// Computes what a segment gives the rows of a tile.
+///
+/// # Safety
+/// The CPU has the instructions of `V`; the queries are prepared.
+#[inline(always)]
+pub unsafe fn segment<V: Vector, P: Packed>(
+    task: &Task<'_>,
+    tile: &Tile,
+    segment: usize,
+    scratch: &mut super::Scratch,
+    cache: &Bytes<&[u8], &[f16], &[f32]>,
+) {
+    let (count, places) = (tile.rows.len(), task.places(tile));
+    // Rows are in the order of their positions.
+    let (start, end) = (scratch.seen[0].start, scratch.seen[count - 1].end);
+    let range = start.max(segment * SEGMENT)..end.min((segment + 1) * SEGMENT);
+    let positions = (range.start / GROUP * GROUP..range.end).step_by(GROUP);
+    let mut groups = [Group::default(); GROUPS];
+    let groups = &mut groups[..positions.len()];
+    for (group, position) in groups.iter_mut().zip(positions) {
+        *group = Group::at(position, range.end - 1, &places);
+    }
+    // SAFETY: the caller's contract is the same, and the tile has as many rows.
+    unsafe {
+        for &group in groups.iter() {
+            let mut row = 0;
+            while row < count {
+                row += match count - row {
+                    8.. => score::<V, P, 8>(task, row, group, scratch, cache),
+                    4.. => score::<V, P, 4>(task, row, group, scratch, cache),
+                    2.. => score::<V, P, 2>(task, row, group, scratch, cache),
+                    _ => score::<V, P, 1>(task, row, group, scratch, cache),
+                };
+            }
+        }
+        for row in 0..count {
+            mask::<V>(task, row, groups, scratch, cache);
+            soften::<V>(row, groups, scratch, cache);
+        }
+        let width = padded(task.attention.head_dim as usize);
+        scratch.part.values[..count * width].fill(0.0);
+        for &group in groups.iter() {
+            let mut row = 0;
+            while row < count {
+                row += match count - row {
+                    8.. => mix::<V, P, 8, 2>(row, group, scratch, cache),
+                    4.. => mix::<V, P, 4, 4>(row, group, scratch, cache),
+                    2.. => mix::<V, P, 2, 8>(row, group, scratch, cache),
+                    _ => mix::<V, P, 1, 8>(row, group, scratch, cache),
+                };
+            }
+        }
+    }
+}
+
+/// The scores of `R` queries from `row` on with a group, whoever sees it: with the logarithms of the scales of its values, to
+/// the base of two, unless they are to be capped. Gives back `R`.
+///
+/// # Safety
+/// As [`segment`]; the tile has the rows.
+#[inline(always)]
+unsafe fn score<V: Vector, P: Packed, const R: usize>(
+    task: &Task<'_>,
+    row: usize,
+    group: Group,
+    scratch: &mut super::Scratch,
+    cache: &Bytes<&[u8], &[f16], &[f32]>,
+) -> usize {
+    let (blocks, capped) = (cache.blocks, task.attention.soft_cap.is_some());
+    let bytes = &scratch.bytes;
+    let queries = bytes.queries[row * blocks * BLOCK..][..R * blocks * BLOCK].as_ptr();
+    let starts = bytes.starts[row * blocks..][..R * blocks].as_ptr();
+    let scales = bytes.scales[row * blocks..][..R * blocks].as_ptr();
+    let scores = &mut scratch.scores[row * SEGMENT + group.number * GROUP..][..(R - 1) * SEGMENT + GROUP];
+    for side in (0..GROUP).step_by(2 * V::LANES) {
+        let places = [group.place(side), group.place(side + V::LANES)];
+        let (mut keys, mut steps) = ([cache.keys.as_ptr(); 2], [cache.key_scales.as_ptr(); 2]);
+        // SAFETY: vectors lie inside the store, whose places are whole sixteens, and inside rows of the scratch.
+        unsafe {
+            let mut sums = [[V::float(0.0); 2]; R];
+            for vector in 0..2 {
+                let (sixteen, lane) = (places[vector] / SIDE * SIDE * blocks, places[vector] % SIDE);
+                debug_assert!((sixteen + SIDE * blocks) * P::BYTES <= cache.keys.len());
+                keys[vector] = keys[vector].add(sixteen * P::BYTES + lane * 4);
+                steps[vector] = steps[vector].add(sixteen + lane);
+                if !capped {
+                    let logarithms = V::load(cache.logarithms[places[vector]..][..V::LANES].as_ptr());
+                    for r in 0..R {
+                        sums[r][vector] = logarithms;
+                    }
+                }
+            }
+            for block in 0..blocks {
+                let mut products = [[V::int(0); 2]; R];
+                for r in 0..R {
+                    products[r] = [V::int(*starts.add(r * blocks + block)); 2];
+                }
+                for four in 0..BLOCK / 4 {
+                    let a = P::keys::<V>(keys[0].add(block * SIDE * P::BYTES), four);
+                    let b = P::keys::<V>(keys[1].add(block * SIDE * P::BYTES), four);
+                    for r in 0..R {
+                        let query = word::<V>(queries.add((r * blocks + block) * BLOCK + four * 4).cast());
+                        products[r][0] = V::dot(products[r][0], a, query);
+                        products[r][1] = V::dot(products[r][1], b, query);
+                    }
+                }
+                let a = V::load_half(steps[0].add(block * SIDE));
+                let b = V::load_half(steps[1].add(block * SIDE));
+                for r in 0..R {
+                    let scale = V::float(*scales.add(r * blocks + block));
+                    sums[r][0] = V::mul_add(V::to_float(products[r][0]), V::mul(a, scale), sums[r][0]);
+                    sums[r][1] = V::mul_add(V::to_float(products[r][1]), V::mul(b, scale), sums[r][1]);
+                }
+            }
+            for r in 0..R {
+                let to = scores.as_mut_ptr().add(r * SEGMENT + side);
+                V::store(sums[r][0], to);
+                V::store(sums[r][1], to.add(V::LANES));
+            }
+        }
+    }
+    R
+}
+
+/// Caps the scores of a row, adds what is missing then, and sets those that the row does not see to minus infinity.
+///
+/// # Safety
+/// As [`segment`].
+#[inline(always)]
+unsafe fn mask<V: Vector>(
+    task: &Task<'_>,
+    row: usize,
+    groups: &[Group],
+    scratch: &mut super::Scratch,
+    cache: &Bytes<&[u8], &[f16], &[f32]>,
+) {
+    for group in groups {
+        let whole = group.is_seen_by(&scratch.seen[row]);
+        if whole && task.attention.soft_cap.is_none() {
+            continue;
+        }
+        let scores = &mut scratch.scores[row * SEGMENT + group.number * GROUP..][..GROUP];
+        for at in (0..GROUP).step_by(V::LANES) {
+            let logarithms = &cache.logarithms[group.place(at)..][..V::LANES];
+            // SAFETY: whole vectors of the slices; the CPU has the instructions.
+            unsafe {
+                let mut score = V::load(scores.as_ptr().add(at));
+                if let Some(cap) = task.attention.soft_cap {
+                    score = V::mul(V::float(cap), vector::tanh::<V>(V::div(score, V::float(cap))));
+                    score = V::mul_add(score, V::float(LOG2_E), V::load(logarithms.as_ptr()));
+                }
+                let (first, last) = lanes(&scratch.seen[row], group.position + at, V::LANES);
+                score = V::only(score, first, last, V::float(f32::NEG_INFINITY));
+                V::store(score, scores.as_mut_ptr().add(at));
+            }
+        }
+    }
+}
+
+/// Turns the scores of a row into bytes, a step for each group, and the row's softmax.
+///
+/// # Safety
+/// As [`segment`].
+#[inline(always)]
+unsafe fn soften<V: Vector>(
+    row: usize,
+    groups: &[Group],
+    scratch: &mut super::Scratch,
+    cache: &Bytes<&[u8], &[f16], &[f32]>,
+) {
+    let scores = scratch.scores[row * SEGMENT..][..SEGMENT].as_ptr();
+    let weights = scratch.bytes.weights[row * SEGMENT..][..SEGMENT].as_mut_ptr();
+    let steps = &mut scratch.bytes.steps[row];
+    // SAFETY: vectors lie inside arrays of sixteen, rows of the scratch, and sixteens of places.
+    unsafe {
+        let mut most_of = [f32::NEG_INFINITY; SIDE];
+        for group in groups {
+            let mut most = V::float(f32::NEG_INFINITY);
+            for at in (0..GROUP).step_by(V::LANES) {
+                most = V::max(V::load(scores.add(group.number * GROUP + at)), most);
+            }
+            most_of[group.number] = V::most(most);
+        }
+        let mut most = V::float(f32::NEG_INFINITY);
+        for at in (0..SIDE).step_by(V::LANES) {
+            most = V::max(V::load(most_of.as_ptr().add(at)), most);
+        }
+        let most = V::most(most);
+        if most == f32::NEG_INFINITY {
+            scratch.part.softmax[row] = (most, 0.0);
+            steps.fill(0.0);
+            std::slice::from_raw_parts_mut(weights, SEGMENT).fill(0);
+            return;
+        }
+        for at in (0..SIDE).step_by(V::LANES) {
+            let group = V::load(most_of.as_ptr().add(at));
+            let step = V::zero_under(vector::exp2::<V>(V::sub(group, V::float(most))), group, f32::MIN);
+            V::store(step, steps.as_mut_ptr().add(at));
+        }
+        let (seen, mut total) = (&scratch.seen[row], V::float(0.0));
+        for group in groups {
+            let (scores, weights) = (scores.add(group.number * GROUP), weights.add(group.number * GROUP));
+            let (base, mut sum) = (V::float(most_of[group.number] - LOG2_255), V::float(0.0));
+            if group.is_seen_by(seen) {
+                for at in (0..GROUP).step_by(V::LANES) {
+                    let weight = vector::exp2::<V>(V::sub(V::load(scores.add(at)), base));
+                    V::store_unsigned(weight, weights.add(at));
+                    sum = V::mul_add(weight, V::load(cache.inverses.as_ptr().add(group.place(at))), sum);
+                }
+            } else {
+                for at in (0..GROUP).step_by(V::LANES) {
+                    let (first, last) = lanes(seen, group.position + at, V::LANES);
+                    let weight = vector::exp2::<V>(V::sub(V::load(scores.add(at)), base));
+                    let weight = V::only(weight, first, last, V::float(0.0));
+                    let inverse = V::load(cache.inverses.as_ptr().add(group.place(at)));
+                    let inverse = V::only(inverse, first, last, V::float(0.0));
+                    V::store_unsigned(weight, weights.add(at));
+                    sum = V::mul_add(weight, inverse, sum);
+                }
+            }
+            total = V::mul_add(sum, V::float(steps[group.number]), total);
+        }
+        scratch.part.softmax[row] = (most * LN_2, V::sum(total));
+    }
+}
+
+/// Adds the values of a group to the sums of `R` rows from `row` on; `C` vectors at a time. Gives back `R`.
+///
+/// # Safety
+/// As [`segment`]; the tile has the rows.
+#[inline(always)]
+unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize>(
+    row: usize,
+    group: Group,
+    scratch: &mut super::Scratch,
+    cache: &Bytes<&[u8], &[f16], &[f32]>,
+) -> usize {
+    let vectors = cache.blocks * BLOCK / V::LANES;
+    // SAFETY: the caller's contract is the same; vectors lie inside the width.
+    unsafe {
+        for vector in (0..vectors / C * C).step_by(C) {
+            mix_channels::<V, P, R, C>(row, group, vector * V::LANES, scratch, cache);
+        }
+        let rest = vectors / C * C;
+        for vector in rest..vectors {
+            mix_channels::<V, P, R, 1>(row, group, vector * V::LANES, scratch, cache);
+        }
+    }
+    R
+}
+
+/// The same for `C` vectors from channel `start` on.
+///
+/// # Safety
+/// As [`mix`]; the vectors lie inside the width.
+#[inline(always)]
+unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
+    row: usize,
+    group: Group,
+    start: usize,
+    scratch: &mut super::Scratch,
+    cache: &Bytes<&[u8], &[f16], &[f32]>,
+) {
+    let width = cache.blocks * BLOCK;
+    // Bytes from four tokens to the next four, and from block to block.
+    let (next, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
+    let weights = &scratch.bytes.weights[row * SEGMENT + group.number * GROUP..][..(R - 1) * SEGMENT + GROUP];
+    debug_assert!((row + R - 1) * width + start + C * V::LANES <= scratch.part.values.len());
+    // Not known to the compiler, which otherwise unrolls the loop over them, computes row after row and runs out of registers.
+    let fours = black_box(SIDE / TOGETHER);
+    // SAFETY: four fours of tokens follow each place, which begins sixteen; weights and sums lie in the scratch.
+    unsafe {
+        let mut products = [[V::int(0); C]; R];
+        for half in 0..2 {
+            let from = group.places[half] / TOGETHER * next;
+            debug_assert!(from + SIDE / TOGETHER * next <= cache.values.len());
+            let from = cache.values.as_ptr().add(from);
+            for four in 0..fours {
+                let mut values = [V::byte(0); C];
+                for c in 0..C {
+                    let channel = start + c * V::LANES;
+                    values[c] = P::values::<V>(from.add(four * next + channel / BLOCK * block), channel % BLOCK);
+                }
+                for r in 0..R {
+                    let weights = weights.as_ptr().add(r * SEGMENT + half * SIDE + four * TOGETHER);
+                    let weights = word::<V>(weights);
+                    for c in 0..C {
+                        products[r][c] = V::dot(products[r][c], weights, values[c]);
+                    }
+                }
+            }
+        }
+        for r in 0..R {
+            let step = V::float(scratch.bytes.steps[row + r][group.number]);
+            for c in 0..C {
+                let to = scratch.part.values.as_mut_ptr().add((row + r) * width + start + c * V::LANES);
+                V::store(V::mul_add(V::to_float(products[r][c]), step, V::load(to)), to);
+            }
+        }
+    }
+}
+
+/// Four bytes from memory, in every row.
+///
+/// # Safety
+/// The CPU has the instructions of `V`; four bytes can be read.
+#[inline(always)]
+unsafe fn word<V: Vector>(from: *const u8) -> V::Bytes {
+    // SAFETY: the caller's contract is the same.
+    unsafe { V::word(u32::from_le_bytes(from.cast::<[u8; 4]>().read())) }
+}

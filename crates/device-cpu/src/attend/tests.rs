@@ -1,0 +1,374 @@
+//! Attention on every instruction set against the formula in `f64` on what the cache gives back, and against itself: the same
+//! bits on any number of threads, in any batch, however a prompt is cut, whatever lies in places that nobody wrote.
+
+use kauri_arch::{Attention, Linear};
+use kauri_device::conformance::Random;
+use kauri_device::{Batch, CacheType, Matrix, Plan, Weight};
+use kauri_formats::{Bytes, Quant};
+
+use super::{Scratch, attend};
+use crate::cache::Cache;
+use crate::detect::{Isa, Kernels};
+use crate::pool::Pool;
+
+const TYPES: [CacheType; 4] = [CacheType::F32, CacheType::F16, CacheType::Q8_0, CacheType::Q4_0];
+const PAGE_TOKENS: u32 = 16;
+
+/// One layer and the keys, values and queries of a sequence.
+#[derive(Clone)]
+struct Case {
+    cache: CacheType,
+    heads: usize,
+    kv_heads: usize,
+    head_dim: usize,
+    tokens: usize,
+    window_tokens: Option<u32>,
+    soft_cap: Option<f32>,
+    scale: f32,
+    /// (tokens, heads, `head_dim`).
+    queries: Vec<f32>,
+    /// (tokens, `kv_heads`, `head_dim`).
+    keys: Vec<f32>,
+    /// The same.
+    values: Vec<f32>,
+}
+
+impl Case {
+    fn new(cache: CacheType, [heads, kv_heads, head_dim]: [usize; 3], tokens: usize) -> Self {
+        let mut random = Random((heads * 31 + head_dim * 7 + tokens) as u64);
+        Self {
+            cache,
+            heads,
+            kv_heads,
+            head_dim,
+            tokens,
+            window_tokens: None,
+            soft_cap: None,
+            scale: 1.0 / (head_dim as f32).sqrt(),
+            queries: random.values(tokens * heads * head_dim, 2.0),
+            keys: random.values(tokens * kv_heads * head_dim, 2.0),
+            values: random.values(tokens * kv_heads * head_dim, 1.0),
+        }
+    }
+
+    fn attention(&self) -> Attention<Weight> {
+        let linear = || Linear {
+            rows: 0,
+            columns: 0,
+            weight: Weight::Matrix(Matrix { quant: Quant::F32, rows: 0, columns: 0, data: Bytes::from(Vec::new()) }),
+            bias: None,
+        };
+        Attention {
+            heads: self.heads as u32,
+            kv_heads: self.kv_heads as u32,
+            head_dim: self.head_dim as u32,
+            q: linear(),
+            k: linear(),
+            v: linear(),
+            output: linear(),
+            q_norm: None,
+            k_norm: None,
+            rope: None,
+            window_tokens: self.window_tokens,
+            soft_cap: self.soft_cap,
+            scale: self.scale,
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let tokens = self.tokens as u32;
+        // Twice as many pages as are needed, to leave places between that nobody writes.
+        let pages = 2 * tokens.div_ceil(PAGE_TOKENS) + 3;
+        Plan { page_tokens: PAGE_TOKENS, pages, batch_tokens: tokens, batch_outputs: 1, cache: self.cache }
+    }
+
+    /// Every other page, in an order of its own.
+    fn pages(&self) -> Vec<u32> {
+        (0..=self.tokens as u32 / PAGE_TOKENS).rev().map(|page| 2 * page + 1).collect()
+    }
+}
+
+/// A cache and workers.
+struct Bench {
+    case: Case,
+    cache: Cache,
+    pool: Pool,
+    kernels: Kernels,
+    scratch: Vec<Scratch>,
+}
+
+impl Bench {
+    fn new(case: &Case, isa: Isa, threads: usize) -> Self {
+        let (plan, pool) = (case.plan(), Pool::new(threads));
+        Self {
+            case: case.clone(),
+            cache: Cache::new(&plan, case.kv_heads, case.head_dim),
+            kernels: Kernels::new(isa).expect("asked of supported ones only"),
+            scratch: (0..threads).map(|_| Scratch::new(&plan, case.head_dim)).collect(),
+            pool,
+        }
+    }
+
+    /// Fills every place with numbers that no sequence has.
+    fn soil(&mut self, value: f32) {
+        let plan = self.case.plan();
+        let mut batch = Batch::default();
+        let places = (plan.pages * PAGE_TOKENS) as usize;
+        batch.push(&vec![0; places], 0, &(0..plan.pages).collect::<Vec<_>>(), 0, 0);
+        let values = vec![value; places * self.case.kv_heads * self.case.head_dim];
+        self.cache.store(&mut self.pool, self.kernels, &batch, &values, &values);
+    }
+
+    /// Runs the tokens in pieces of these lengths, the last one for the rest.
+    fn run(&mut self, pieces: &[usize]) -> Vec<f32> {
+        let mut mixed = Vec::new();
+        let mut start = 0usize;
+        for &piece in pieces.iter().chain([&usize::MAX]) {
+            let end = self.case.tokens.min(start.saturating_add(piece));
+            let mut batch = Batch::default();
+            batch.push(&vec![0; end - start], start as u32, &self.case.pages(), 0, 0);
+            mixed.extend(self.step(&batch, start..end));
+            start = end;
+        }
+        mixed
+    }
+
+    /// Stores and attends for one batch of the case's tokens.
+    fn step(&mut self, batch: &Batch, tokens: std::ops::Range<usize>) -> Vec<f32> {
+        let case = &self.case;
+        let of = |values: &[f32], heads: usize| {
+            let width = heads * case.head_dim;
+            values[tokens.start * width..tokens.end * width].to_vec()
+        };
+        let (keys, values) = (of(&case.keys, case.kv_heads), of(&case.values, case.kv_heads));
+        let mut query = of(&case.queries, case.heads);
+        let mut mixed = vec![f32::NAN; query.len()];
+        let attention = case.attention();
+        self.cache.store(&mut self.pool, self.kernels, batch, &keys, &values);
+        let buffers = [query.as_mut_slice(), mixed.as_mut_slice()];
+        attend(&mut self.pool, self.kernels, &mut self.scratch, &attention, batch, &self.cache, buffers);
+        mixed
+    }
+
+    /// The formula in `f64`, on what the cache gives back.
+    fn expected(&self) -> Vec<f32> {
+        let case = &self.case;
+        let (pages, group) = (case.pages(), case.heads / case.kv_heads);
+        let places = self.cache.places(&pages);
+        let stored = |position: usize, head: usize| {
+            let [mut key, mut value] = [vec![0.0; case.head_dim], vec![0.0; case.head_dim]];
+            self.cache.read_key(places.of(position), head, &mut key);
+            self.cache.read_value(places.of(position), head, &mut value);
+            (key, value)
+        };
+        let mut all = vec![0.0; case.queries.len()];
+        for kv_head in 0..case.kv_heads {
+            let stored: Vec<_> = (0..case.tokens).map(|position| stored(position, kv_head)).collect();
+            for (position, head) in (0..case.tokens)
+                .flat_map(|token| (kv_head * group..(kv_head + 1) * group).map(move |head| (token, head)))
+            {
+                let at = (position * case.heads + head) * case.head_dim;
+                let query = &case.queries[at..at + case.head_dim];
+                let window = case.window_tokens.map_or(usize::MAX, |window| window as usize);
+                let seen = &stored[(position + 1).saturating_sub(window)..=position];
+                let weights: Vec<f64> = seen.iter().map(|(key, _)| case.weight(query, key)).collect();
+                let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let sum: f64 = weights.iter().map(|weight| (weight - most).exp()).sum();
+                for (index, mixed) in all[at..at + case.head_dim].iter_mut().enumerate() {
+                    let terms = seen.iter().zip(&weights);
+                    let total: f64 =
+                        terms.map(|((_, value), weight)| (weight - most).exp() * f64::from(value[index])).sum();
+                    *mixed = (total / sum) as f32;
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Case {
+    fn weight(&self, query: &[f32], key: &[f32]) -> f64 {
+        let dot: f64 = query.iter().zip(key).map(|(&q, &k)| f64::from(q) * f64::from(k)).sum();
+        let score = dot * f64::from(self.scale);
+        self.soft_cap.map_or(score, |cap| f64::from(cap) * (score / f64::from(cap)).tanh())
+    }
+}
+
+/// The instruction sets of this machine.
+fn isas() -> Vec<Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_supported()).collect()
+}
+
+/// The largest difference, and the root of the mean of its square over that of the expected values.
+fn difference(found: &[f32], expected: &[f32]) -> (f32, f64) {
+    assert_eq!(found.len(), expected.len());
+    let (mut most, mut squares, mut size) = (0.0f32, 0.0, 0.0);
+    for (found, expected) in found.iter().zip(expected) {
+        assert!(found.is_finite(), "{found} where {expected} was expected");
+        most = most.max((found - expected).abs());
+        squares += f64::from(found - expected).powi(2);
+        size += f64::from(*expected).powi(2);
+    }
+    (most, (squares / size.max(1e-30)).sqrt())
+}
+
+/// What rounding queries and weights to bytes may cost: at most, and in the mean as a share of the size of the result.
+const BYTES: (f32, f64) = (0.015, 0.01);
+/// Twice that where one channel of a query is far larger than the others.
+const BYTES_WITH_OUTLIERS: (f32, f64) = (0.02, 0.02);
+
+fn check(case: &Case, what: &str, bytes: (f32, f64)) {
+    for isa in isas() {
+        let mut bench = Bench::new(case, isa, 2);
+        let found = bench.run(&[]);
+        let (most, mean) = difference(&found, &bench.expected());
+        let (most_allowed, mean_allowed) = match case.cache {
+            CacheType::Q8_0 | CacheType::Q4_0 if isa != Isa::Scalar => bytes,
+            CacheType::F32 | CacheType::F16 | CacheType::Q8_0 | CacheType::Q4_0 => (1e-5, 2e-6),
+        };
+        assert!(
+            most <= most_allowed && mean <= mean_allowed,
+            "{what}, {:?} on {}: {most} at most, {mean} in the mean; {most_allowed} and {mean_allowed} are allowed",
+            case.cache,
+            isa.name()
+        );
+    }
+}
+
+#[test]
+fn equals_the_formula_on_awkward_sizes() {
+    for cache in TYPES {
+        for head_dim in [64, 80, 96, 128, 256, 24] {
+            for (heads, kv_heads) in [(2, 2), (4, 2), (3, 1), (8, 1)] {
+                let case = Case::new(cache, [heads, kv_heads, head_dim], 71);
+                check(&case, &format!("{heads} heads on {kv_heads} of {head_dim}"), BYTES);
+            }
+        }
+        for tokens in [1, 15, 16, 17, 31, 32, 33, 255, 256, 257, 550] {
+            check(&Case::new(cache, [4, 2, 32], tokens), &format!("{tokens} tokens"), BYTES);
+        }
+        for window in [1, 3, 16, 31, 256, 257] {
+            let case = Case { window_tokens: Some(window), ..Case::new(cache, [4, 2, 32], 530) };
+            check(&case, &format!("a window of {window}"), BYTES);
+            let case = Case { soft_cap: Some(1.5), ..case };
+            check(&case, &format!("a window of {window} and a soft cap"), BYTES);
+        }
+    }
+}
+
+/// One token, the first, takes nearly all weight of all queries: the others must not round to nothing.
+#[test]
+fn a_sink_does_not_hide_the_rest() {
+    for cache in TYPES {
+        let mut case = Case::new(cache, [2, 1, 64], 600);
+        let unit = |index: usize| if index.is_multiple_of(64) { 1.0 } else { 0.0 };
+        case.queries.iter_mut().enumerate().for_each(|(index, value)| *value += 8.0 * unit(index));
+        case.keys[..64].iter_mut().enumerate().for_each(|(index, value)| *value += 6.0 * unit(index));
+        // As in trained models, the sink's own value is small.
+        case.values[..64].iter_mut().for_each(|value| *value *= 0.01);
+        check(&case, "a sink", BYTES_WITH_OUTLIERS);
+    }
+}
+
+/// Some channels of keys and queries are far larger than others, and each in its own block.
+#[test]
+fn outlying_channels_are_bearable() {
+    for cache in TYPES {
+        let mut case = Case::new(cache, [2, 1, 128], 300);
+        for (index, key) in case.keys.iter_mut().enumerate().filter(|(index, _)| index % 128 == 5) {
+            *key += 30.0 + (index % 7) as f32 * 0.1;
+        }
+        check(&case, "an outlying channel", BYTES_WITH_OUTLIERS);
+    }
+}
+
+#[test]
+fn the_same_bits_on_any_threads_and_however_the_prompt_is_cut() {
+    for cache in TYPES {
+        for (heads, kv_heads, window_tokens) in [(2, 1, None), (6, 2, Some(300)), (3, 3, None)] {
+            let case = Case { window_tokens, ..Case::new(cache, [heads, kv_heads, 40], 790) };
+            let isa = Isa::best();
+            let whole = Bench::new(&case, isa, 1).run(&[]);
+            for threads in [1, 2, 5, 16] {
+                for pieces in [vec![1; 40], vec![255, 1, 1, 256, 7], vec![513, 17], vec![700, 1, 1, 1, 80]] {
+                    let found = Bench::new(&case, isa, threads).run(&pieces);
+                    let place = found.iter().zip(&whole).position(|(a, b)| a.to_bits() != b.to_bits());
+                    assert_eq!(place, None, "{cache:?}, {heads} on {kv_heads}, {threads} threads, {pieces:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The rows of a token do not depend on what else is in the batch.
+#[test]
+fn the_same_bits_in_any_batch() {
+    for cache in TYPES {
+        let case = Case::new(cache, [4, 2, 64], 40);
+        let whole = Bench::new(&case, Isa::best(), 2).run(&[]);
+        let mut bench = Bench::new(&case, Isa::best(), 5);
+        bench.run(&[20]);
+        // The tail once more, as two sequences on the same cache, with an empty one between.
+        let pages = case.pages();
+        let mut batch = Batch::default();
+        batch.push(&[0; 12], 20, &pages, 0, 0);
+        batch.push(&[], 0, &[], 0, 0);
+        batch.push(&[0; 8], 32, &pages, 0, 0);
+        let found = bench.step(&batch, 20..40);
+        assert_eq!(found, whole[20 * 4 * 64..], "{cache:?}");
+    }
+}
+
+/// What was in a place before it was written is as if it had never been, even if it was no number.
+#[test]
+fn old_places_do_not_matter() {
+    for cache in TYPES {
+        for isa in isas() {
+            let case = Case::new(cache, [4, 2, 32], 37);
+            let clean = Bench::new(&case, isa, 2).run(&[]);
+            for soil in [f32::NAN, f32::INFINITY, -3e38, 0.0] {
+                let mut bench = Bench::new(&case, isa, 2);
+                bench.soil(soil);
+                assert_eq!(bench.run(&[5, 1, 9]), clean, "{cache:?} on {} after {soil}", isa.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_batch_is_no_work() {
+    for cache in TYPES {
+        let case = Case::new(cache, [4, 2, 32], 4);
+        assert!(Bench::new(&case, Isa::best(), 2).step(&Batch::default(), 0..0).is_empty(), "{cache:?}");
+    }
+}
+
+#[test]
+fn the_cache_gives_back_what_was_stored() {
+    // What may be lost, as a share of the largest value that shares a scale.
+    for (cache, lost) in [
+        (CacheType::F32, 0.0),
+        (CacheType::F16, 1.0 / 2048.0),
+        // Half a step, and what is lost of the scale in half precision.
+        (CacheType::Q8_0, 0.5 / 127.0 + 1.0 / 2048.0),
+        // The side that has one step less may be cut by half a step more.
+        (CacheType::Q4_0, 1.0 / 8.0 + 1.0 / 2048.0),
+    ] {
+        let case = Case::new(cache, [2, 2, 80], 37);
+        let mut bench = Bench::new(&case, Isa::best(), 2);
+        bench.run(&[1, 5, 20]);
+        let pages = case.pages();
+        for (position, head) in (0..37).flat_map(|position| [(position, 0), (position, 1)]) {
+            let place = bench.cache.places(&pages).of(position);
+            let at = (position * 2 + head) * 80;
+            let mut found = [vec![0.0; 80], vec![0.0; 80]];
+            bench.cache.read_key(place, head, &mut found[0]);
+            bench.cache.read_value(place, head, &mut found[1]);
+            for (found, stored) in found.iter().zip([&case.keys, &case.values]) {
+                for (found, stored) in found.iter().zip(&stored[at..at + 80]) {
+                    assert!((found - stored).abs() <= 2.0 * lost, "{cache:?}: {found} for {stored} at {position}");
+                }
+            }
+        }
+    }
+}

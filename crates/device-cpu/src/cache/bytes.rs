@@ -1,0 +1,438 @@
+//! Keys and values rounded to bytes or half bytes, where four neighbours meet in one instruction.
+//!
+//! A head's values are taken in blocks of 32, the last one padded with zeros.
+//!
+//! - *Keys* have a scale for each block, and stand as (places / 16, blocks, bytes of a block / 4, 16 tokens, 4 bytes): one
+//!   product adds four channels to the scores of sixteen tokens. They are stored without sign, as the instruction wants its
+//!   first operand.
+//! - *Values* stand as (places / 4, blocks, bytes of a block, 4 tokens): one product adds four tokens to sixteen channels. A
+//!   token has one scale for the whole head, which attention takes into the token's weight before that is rounded. (A scale
+//!   for each channel would depend on tokens that come later.) Stored are its logarithm to the base of two, which is added to
+//!   the token's score, and its inverse, which takes it out of the sum of weights again.
+//!
+//! A block of [`Octet`]s is 32 bytes; of [`Nibble`]s 16, each with value `i` in its low half and value `i + 16` in its high half.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+use super::{New, SIDE};
+use crate::pool::Disjoint;
+use crate::vector::Vector;
+
+/// Values of a block.
+pub const BLOCK: usize = 32;
+/// Tokens whose values stand together.
+pub const TOGETHER: usize = 4;
+
+/// Keys and values as bytes, of all heads or of one.
+#[derive(Clone, Copy)]
+pub struct Bytes<B, H, F> {
+    /// (places / 16, blocks, bytes of a block / 4, 16, 4).
+    pub keys: B,
+    /// (places / 16, blocks, 16).
+    pub key_scales: H,
+    /// (places / 4, blocks, bytes of a block, 4).
+    pub values: B,
+    /// Logarithms of the scales of values, to the base of two: (places).
+    pub logarithms: F,
+    /// Inverses of the scales of values: (places).
+    pub inverses: F,
+    /// Blocks of a head.
+    pub blocks: usize,
+    /// Tokens that there is room for.
+    places: usize,
+}
+
+/// How 32 values become bytes.
+pub trait Packed: Copy {
+    /// Bytes of a block.
+    const BYTES: usize;
+    /// The unsigned byte that stands for zero in keys.
+    const ZERO: i32;
+
+    /// One step of a scale for keys from `least` to `most`; zero for zeros.
+    fn key_step(least: f32, most: f32) -> f32;
+    /// The same for values, never negative.
+    fn value_step(least: f32, most: f32) -> f32;
+    /// A block of keys in memory, of so many steps each.
+    fn key(steps: &[i8; BLOCK], bytes: &mut [u8]);
+    /// The same of values.
+    fn value(steps: &[i8; BLOCK], bytes: &mut [u8]);
+    /// How many steps value `index` of a block is; `byte(i)` is byte `i` of a key's block.
+    fn key_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32;
+    /// The same in a value's block.
+    fn value_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32;
+
+    /// The unsigned steps of channels `4 * four..` of a block of keys, for as many tokens as there are lanes.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`; `from` is the block's first byte of the first of these tokens.
+    unsafe fn keys<V: Vector>(from: *const u8, four: usize) -> V::Bytes;
+    /// The signed steps of as many channels of a block of values as there are lanes, from `channel` on, for four tokens.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`; `from` is the block's first byte of the first of these tokens.
+    unsafe fn values<V: Vector>(from: *const u8, channel: usize) -> V::Bytes;
+}
+
+/// A byte a value.
+#[derive(Clone, Copy)]
+pub struct Octet;
+
+/// Half a byte a value.
+#[derive(Clone, Copy)]
+pub struct Nibble;
+
+impl Packed for Octet {
+    const BYTES: usize = 32;
+    const ZERO: i32 = 128;
+
+    #[inline(always)]
+    fn key_step(least: f32, most: f32) -> f32 {
+        most.max(-least) / 127.0
+    }
+
+    #[inline(always)]
+    fn value_step(least: f32, most: f32) -> f32 {
+        Self::key_step(least, most)
+    }
+
+    #[inline(always)]
+    fn key(steps: &[i8; BLOCK], bytes: &mut [u8]) {
+        bytes.iter_mut().zip(steps).for_each(|(byte, &steps)| *byte = steps as u8 ^ 0x80);
+    }
+
+    #[inline(always)]
+    fn value(steps: &[i8; BLOCK], bytes: &mut [u8]) {
+        bytes.iter_mut().zip(steps).for_each(|(byte, &steps)| *byte = steps as u8);
+    }
+
+    fn key_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32 {
+        i32::from(byte(index)) - Self::ZERO
+    }
+
+    fn value_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32 {
+        i32::from(byte(index) as i8)
+    }
+
+    #[inline(always)]
+    unsafe fn keys<V: Vector>(from: *const u8, four: usize) -> V::Bytes {
+        // SAFETY: eight fours of sixteen tokens follow the block's first byte.
+        unsafe { V::load_bytes(from.add(four * 4 * SIDE)) }
+    }
+
+    #[inline(always)]
+    unsafe fn values<V: Vector>(from: *const u8, channel: usize) -> V::Bytes {
+        // SAFETY: 32 channels of four tokens follow the block's first byte.
+        unsafe { V::load_bytes(from.add(channel * TOGETHER)) }
+    }
+}
+
+impl Packed for Nibble {
+    const BYTES: usize = 16;
+    const ZERO: i32 = 8;
+
+    /// The extreme value becomes -8 steps: the side that has one more of them.
+    #[inline(always)]
+    fn key_step(least: f32, most: f32) -> f32 {
+        if most > -least { most / -8.0 } else { least / -8.0 }
+    }
+
+    #[inline(always)]
+    fn value_step(least: f32, most: f32) -> f32 {
+        (most / 7.0).max(least / -8.0)
+    }
+
+    #[inline(always)]
+    fn key(steps: &[i8; BLOCK], bytes: &mut [u8]) {
+        let (low, high) = steps.split_at(BLOCK / 2);
+        for (byte, (&low, &high)) in bytes.iter_mut().zip(low.iter().zip(high)) {
+            let (low, high) = ((low.min(7) + 8) as u8, (high.min(7) + 8) as u8);
+            *byte = low | high << 4;
+        }
+    }
+
+    #[inline(always)]
+    fn value(steps: &[i8; BLOCK], bytes: &mut [u8]) {
+        Self::key(steps, bytes);
+    }
+
+    fn key_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32 {
+        i32::from(byte(index % 16) >> (index / 16 * 4) & 15) - Self::ZERO
+    }
+
+    fn value_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32 {
+        Self::key_steps(index, byte)
+    }
+
+    #[inline(always)]
+    unsafe fn keys<V: Vector>(from: *const u8, four: usize) -> V::Bytes {
+        // SAFETY: four fours of sixteen tokens follow the block's first byte.
+        unsafe {
+            let both = V::load_bytes(from.add(four % 4 * 4 * SIDE));
+            V::and(if four < 4 { both } else { V::shift_right::<4>(both) }, V::byte(15))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn values<V: Vector>(from: *const u8, channel: usize) -> V::Bytes {
+        const SIGNED: [u8; 16] = [248, 249, 250, 251, 252, 253, 254, 255, 0, 1, 2, 3, 4, 5, 6, 7];
+        // SAFETY: sixteen pairs of channels of four tokens follow the block's first byte.
+        unsafe {
+            let both = V::load_bytes(from.add(channel % 16 * TOGETHER));
+            let codes = V::and(if channel < 16 { both } else { V::shift_right::<4>(both) }, V::byte(15));
+            V::lookup(&SIGNED, codes)
+        }
+    }
+}
+
+impl Bytes<Vec<u8>, Vec<f16>, Vec<f32>> {
+    /// Room for `places` tokens of `heads` heads of `head_dim` values.
+    pub fn new<P: Packed>(heads: usize, places: usize, head_dim: usize) -> Self {
+        let (blocks, vectors) = (head_dim.div_ceil(BLOCK), heads * places);
+        Self {
+            keys: vec![0; vectors * blocks * P::BYTES],
+            key_scales: vec![f16::ZERO; vectors * blocks],
+            values: vec![0; vectors * blocks * P::BYTES],
+            logarithms: vec![0.0; vectors],
+            inverses: vec![0.0; vectors],
+            blocks,
+            places,
+        }
+    }
+
+    /// One of the heads.
+    pub fn head<P: Packed>(&self, head: usize) -> Bytes<&[u8], &[f16], &[f32]> {
+        Bytes {
+            keys: &self.keys[self.range(head, self.blocks * P::BYTES)],
+            key_scales: &self.key_scales[self.range(head, self.blocks)],
+            values: &self.values[self.range(head, self.blocks * P::BYTES)],
+            logarithms: &self.logarithms[self.range(head, 1)],
+            inverses: &self.inverses[self.range(head, 1)],
+            blocks: self.blocks,
+            places: self.places,
+        }
+    }
+
+    pub(super) fn disjoint(&mut self) -> Bytes<Disjoint<'_, u8>, Disjoint<'_, f16>, Disjoint<'_, f32>> {
+        Bytes {
+            keys: Disjoint::new(&mut self.keys),
+            key_scales: Disjoint::new(&mut self.key_scales),
+            values: Disjoint::new(&mut self.values),
+            logarithms: Disjoint::new(&mut self.logarithms),
+            inverses: Disjoint::new(&mut self.inverses),
+            blocks: self.blocks,
+            places: self.places,
+        }
+    }
+}
+
+impl<B, H, F> Bytes<B, H, F> {
+    /// What belongs to a head, where a token has `each`.
+    fn range(&self, head: usize, each: usize) -> Range<usize> {
+        head * self.places * each..(head + 1) * self.places * each
+    }
+}
+
+impl Bytes<Disjoint<'_, u8>, Disjoint<'_, f16>, Disjoint<'_, f32>> {
+    /// One of the heads.
+    ///
+    /// # Safety
+    /// No other use of the same head.
+    #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
+    pub(super) unsafe fn head_mut<P: Packed>(&self, head: usize) -> Bytes<&mut [u8], &mut [f16], &mut [f32]> {
+        // SAFETY: heads do not overlap, and this one is in use once by the caller's word.
+        unsafe {
+            Bytes {
+                keys: self.keys.slice(self.range(head, self.blocks * P::BYTES)),
+                key_scales: self.key_scales.slice(self.range(head, self.blocks)),
+                values: self.values.slice(self.range(head, self.blocks * P::BYTES)),
+                logarithms: self.logarithms.slice(self.range(head, 1)),
+                inverses: self.inverses.slice(self.range(head, 1)),
+                blocks: self.blocks,
+                places: self.places,
+            }
+        }
+    }
+}
+
+impl Bytes<&mut [u8], &mut [f16], &mut [f32]> {
+    /// Keeps new tokens; `N` is `P::BYTES`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`.
+    #[inline(always)]
+    pub(super) unsafe fn store<R: Rounding, P: Packed, const N: usize>(&mut self, new: &New<'_>) {
+        new.for_each_run(|place, tokens| {
+            let (side, count) = (place % SIDE, tokens.len());
+            let mut inverses = [0.0; SIDE];
+            for (index, token) in tokens.clone().enumerate() {
+                // SAFETY: the caller's contract is the same.
+                let (least, most) = unsafe { extremes::<R>(new.value(token)) };
+                // At least as much as has a finite inverse.
+                let step = P::value_step(least, most).max(1e-37);
+                inverses[index] = 1.0 / step;
+                (self.logarithms[place + index], self.inverses[place + index]) = (step.log2(), 1.0 / step);
+            }
+            for block in 0..self.blocks {
+                let (mut rows, mut scales) = ([[0; N]; SIDE], [0.0; SIDE]);
+                for ((row, scale), token) in rows.iter_mut().zip(&mut scales).zip(tokens.clone()) {
+                    let values = part(new.key(token), block);
+                    // SAFETY: the caller's contract is the same.
+                    unsafe {
+                        let (least, most) = R::extremes(&values);
+                        *scale = P::key_step(least, most);
+                        P::key(&R::steps(&values, if *scale == 0.0 { 0.0 } else { 1.0 / *scale }), row);
+                    }
+                }
+                let from = (place - side) * self.blocks + block * SIDE;
+                self.key_scales[from + side..][..count].convert_from_f32_slice(&scales[..count]);
+                let keys = self.keys[from * N..][..SIDE * N].as_chunks_mut::<{ 4 * SIDE }>().0;
+                for (four, keys) in keys.iter_mut().enumerate() {
+                    let keys = &mut keys.as_chunks_mut::<4>().0[side..];
+                    for (key, row) in keys.iter_mut().zip(&rows[..count]) {
+                        *key = row.as_chunks::<4>().0[four];
+                    }
+                }
+                for ((row, inverse), token) in rows.iter_mut().zip(inverses).zip(tokens.clone()) {
+                    // SAFETY: the caller's contract is the same.
+                    P::value(&unsafe { R::steps(&part(new.value(token), block), inverse) }, row);
+                }
+                self.store_values::<N>(place, block, &rows[..count]);
+            }
+        });
+    }
+
+    /// Keeps a block of the values of up to sixteen neighbours.
+    #[inline(always)]
+    fn store_values<const N: usize>(&mut self, place: usize, block: usize, rows: &[[u8; N]]) {
+        let mut index = 0;
+        while index < rows.len() {
+            let together = (place + index) % TOGETHER;
+            let from = ((place + index) / TOGETHER * self.blocks + block) * N * TOGETHER;
+            let values = self.values[from..][..N * TOGETHER].as_chunks_mut::<TOGETHER>().0;
+            if let (0, Some([a, b, c, d])) = (together, rows[index..].first_chunk::<TOGETHER>()) {
+                for (channel, value) in values.iter_mut().enumerate() {
+                    *value = [a[channel], b[channel], c[channel], d[channel]];
+                }
+                index += TOGETHER;
+            } else {
+                for (value, byte) in values.iter_mut().zip(&rows[index]) {
+                    value[together] = *byte;
+                }
+                index += 1;
+            }
+        }
+    }
+}
+
+impl Bytes<&[u8], &[f16], &[f32]> {
+    /// Gives the key of one token back.
+    pub(super) fn read_key<P: Packed>(&self, place: usize, key: &mut [f32]) {
+        let side = place % SIDE;
+        for (index, key) in key.iter_mut().enumerate() {
+            let block = (place - side) * self.blocks + index / BLOCK * SIDE;
+            let byte = |byte: usize| self.keys[block * P::BYTES + (byte / 4 * SIDE + side) * 4 + byte % 4];
+            *key = P::key_steps(index % BLOCK, byte) as f32 * self.key_scales[block + side].to_f32();
+        }
+    }
+
+    /// Gives the value of one token back.
+    pub(super) fn read_value<P: Packed>(&self, place: usize, value: &mut [f32]) {
+        for (index, value) in value.iter_mut().enumerate() {
+            let block = place / TOGETHER * self.blocks + index / BLOCK;
+            let byte = |byte: usize| self.values[(block * P::BYTES + byte) * TOGETHER + place % TOGETHER];
+            *value = P::value_steps(index % BLOCK, byte) as f32 / self.inverses[place];
+        }
+    }
+}
+
+/// One block of a head, padded with zeros.
+#[inline(always)]
+pub fn part(head: &[f32], block: usize) -> [f32; BLOCK] {
+    let from = &head[block * BLOCK..];
+    if let Some(whole) = from.first_chunk() {
+        return *whole;
+    }
+    let mut padded = [0.0; BLOCK];
+    padded[..from.len()].copy_from_slice(from);
+    padded
+}
+
+/// The smallest and the largest of a head's values and zero.
+///
+/// # Safety
+/// The CPU has the instructions of `R`.
+#[inline(always)]
+unsafe fn extremes<R: Rounding>(head: &[f32]) -> (f32, f32) {
+    let (mut least, mut most) = (0.0f32, 0.0f32);
+    for block in 0..head.len().div_ceil(BLOCK) {
+        // SAFETY: the caller's contract is the same.
+        let (low, high) = unsafe { R::extremes(&part(head, block)) };
+        (least, most) = (least.min(low), most.max(high));
+    }
+    (least, most)
+}
+
+/// How values are rounded to steps: one definition, and the same in vectors.
+pub trait Rounding {
+    /// The smallest and the largest of some values and zero.
+    ///
+    /// # Safety
+    /// The CPU has the instructions that the implementing type stands for.
+    unsafe fn extremes(values: &[f32; BLOCK]) -> (f32, f32);
+    /// The whole numbers next to the values times `inverse`, within -128 and 127; to even between two.
+    ///
+    /// # Safety
+    /// The CPU has the instructions that the implementing type stands for.
+    unsafe fn steps(values: &[f32; BLOCK], inverse: f32) -> [i8; BLOCK];
+}
+
+/// The definition.
+pub struct Formula;
+
+impl Rounding for Formula {
+    unsafe fn extremes(values: &[f32; BLOCK]) -> (f32, f32) {
+        values.iter().fold((0.0, 0.0), |(least, most), &value| (least.min(value), most.max(value)))
+    }
+
+    unsafe fn steps(values: &[f32; BLOCK], inverse: f32) -> [i8; BLOCK] {
+        values.map(|value| (value * inverse).round_ties_even() as i8)
+    }
+}
+
+/// The same with the instructions of `V`: the same numbers for the same numbers.
+pub struct Vectors<V>(PhantomData<V>);
+
+impl<V: Vector> Rounding for Vectors<V> {
+    #[inline(always)]
+    unsafe fn extremes(values: &[f32; BLOCK]) -> (f32, f32) {
+        // SAFETY: vectors lie inside a block, which is a whole number of them; the caller has the instructions.
+        unsafe {
+            let (mut most, mut least) = (V::float(0.0), V::float(0.0));
+            for at in (0..BLOCK).step_by(V::LANES) {
+                let value = V::load(values.as_ptr().add(at));
+                most = V::max(value, most);
+                least = V::max(V::sub(V::float(0.0), value), least);
+            }
+            (0.0 - V::most(least), V::most(most))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn steps(values: &[f32; BLOCK], inverse: f32) -> [i8; BLOCK] {
+        let mut steps = [0; BLOCK];
+        // SAFETY: vectors lie inside a block, which is a whole number of them; the caller has the instructions.
+        unsafe {
+            let inverse = V::float(inverse);
+            for at in (0..BLOCK).step_by(V::LANES) {
+                let value = V::round(V::mul(V::load(values.as_ptr().add(at)), inverse));
+                V::store_narrow(value, steps.as_mut_ptr().add(at));
+            }
+        }
+        steps
+    }
+}
