@@ -221,6 +221,7 @@ unsafe fn tiles<V: Vector, M: Multiply<V>>(product: &Product<'_>, part: &Part, s
         unsafe {
             match (M::STRIPS, at.width) {
                 (1, 8) => tile::<V, M, 1, 8>(product, part, at, scratch),
+                (1, 6) => tile::<V, M, 1, 6>(product, part, at, scratch),
                 (1, 4) => tile::<V, M, 1, 4>(product, part, at, scratch),
                 (1, 2) => tile::<V, M, 1, 2>(product, part, at, scratch),
                 (1, 1) => tile::<V, M, 1, 1>(product, part, at, scratch),

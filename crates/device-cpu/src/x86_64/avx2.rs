@@ -35,9 +35,10 @@ pub struct Avx2<const VNNI: bool>;
 // the trait says: `LANES` elements at the given pointers.
 unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     const LANES: usize = 8;
-    const STRIPS: usize = 2;
+    // Products of three instructions keep the units busy with six sums; those of one wait for each other with fewer than eight.
+    const STRIPS: usize = if VNNI { 2 } else { 1 };
     const FLOAT_STRIPS: usize = 2;
-    const TOKENS: usize = 4;
+    const TOKENS: usize = if VNNI { 4 } else { 6 };
     const SIGNED: bool = !VNNI;
     type Float = __m256;
     type Int = __m256i;
