@@ -48,10 +48,12 @@ pub enum Device {
 /// `--cache-type`.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum Cache {
+    /// Bytes for quantised models, half precision for others.
+    #[default]
+    Auto,
     /// 4 bytes a value.
     F32,
     /// 2 bytes a value.
-    #[default]
     F16,
     /// A byte a value, and a scale for 32.
     #[value(name = "q8_0")]
@@ -100,10 +102,11 @@ impl ModelOptions {
             threads: self.threads.map(usize::from),
             context_tokens: self.context,
             cache: match self.cache_type {
-                Cache::F32 => CacheType::F32,
-                Cache::F16 => CacheType::F16,
-                Cache::Q8 => CacheType::Q8_0,
-                Cache::Q4 => CacheType::Q4_0,
+                Cache::Auto => None,
+                Cache::F32 => Some(CacheType::F32),
+                Cache::F16 => Some(CacheType::F16),
+                Cache::Q8 => Some(CacheType::Q8_0),
+                Cache::Q4 => Some(CacheType::Q4_0),
             },
             ..Options::default()
         }

@@ -1,8 +1,9 @@
 //! The devices there are, and the executor for the one that was chosen. The only file that knows which are built in.
 
 use kauri_arch::Shape;
-use kauri_device::{Executor, Plan, Weight};
+use kauri_device::{CacheType, Executor, Plan, Weight};
 use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
+use kauri_formats::Quant;
 
 use crate::error::Error;
 
@@ -38,6 +39,17 @@ pub(crate) fn executor(
         DeviceChoice::Cuda => Err(Error::NoDevice("this build has no CUDA device; use --device cpu".to_owned())),
         DeviceChoice::Wgpu => Err(Error::NoDevice("this build has no wgpu device; use --device cpu".to_owned())),
     }
+}
+
+/// How keys and values are best kept: as bytes where products take activations as bytes, which costs as little and runs as much
+/// faster; in half precision where the model or the instruction set computes in more.
+pub(crate) fn cache(isa: Option<Isa>, shape: &Shape<Weight>) -> CacheType {
+    let mut bytes = false;
+    shape.for_each(|weight| match weight {
+        Weight::Matrix(matrix) => bytes |= !matches!(matrix.quant, Quant::F32 | Quant::F16 | Quant::BF16),
+        Weight::Vector(_) => {}
+    });
+    if bytes && isa.unwrap_or_else(Isa::best) != Isa::Scalar { CacheType::Q8_0 } else { CacheType::F16 }
 }
 
 /// Whether this CPU has vector instructions that kauri has kernels for.

@@ -29,8 +29,8 @@ pub struct Options {
     pub threads: Option<usize>,
     /// The window in tokens; the model's own, up to a default, where unset.
     pub context_tokens: Option<u32>,
-    /// How keys and values are kept.
-    pub cache: CacheType,
+    /// How keys and values are kept; where unset, as bytes if activations are rounded to bytes too, in half precision otherwise.
+    pub cache: Option<CacheType>,
     /// Most tokens of one step; longer prompts are read in several.
     pub batch_tokens: u32,
     /// Most rows of logits of one step.
@@ -77,7 +77,7 @@ impl Default for Options {
             isa: None,
             threads: None,
             context_tokens: None,
-            cache: CacheType::F16,
+            cache: None,
             batch_tokens: 512,
             batch_outputs: 1,
             sequences: 1,
@@ -102,7 +102,7 @@ impl Engine {
         let sequences = options.sequences.max(1);
         let wish = Wish {
             window_tokens: options.context_tokens,
-            cache: options.cache,
+            cache: options.cache.unwrap_or_else(|| devices::cache(options.isa, &shape)),
             batch_tokens: options.batch_tokens,
             batch_outputs: options.batch_outputs,
             sequences,
@@ -177,6 +177,11 @@ impl Engine {
     /// CPU threads that it was given.
     pub fn threads(&self) -> usize {
         self.threads
+    }
+
+    /// How keys and values are kept.
+    pub fn cache(&self) -> CacheType {
+        self.executor.plan().cache
     }
 
     /// What loading took.

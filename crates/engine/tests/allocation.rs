@@ -59,7 +59,7 @@ fn nothing_on_the_path_of_a_token_allocates() {
     for threads in [1, 2, 3] {
         answers(&Options { threads: Some(threads), ..usual });
     }
-    answers(&Options { cache: CacheType::F32, full_precision: true, ..usual });
+    answers(&Options { cache: Some(CacheType::F32), full_precision: true, ..usual });
     batches(&Options { batch_outputs: 8, sequences: 8, ..usual });
     batches(&Options { batch_outputs: 8, sequences: 8, isa: Some(Isa::Scalar), ..usual });
 }

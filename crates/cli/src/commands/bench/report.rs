@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use kauri_engine::CacheType;
 use serde_json::{Value as Json, json};
 
 use super::costs::{self, OpShare};
@@ -11,7 +12,6 @@ use super::speed::{Phase, Speed, SpeedArguments};
 use super::statistics::{median, quantile};
 use super::terminal::{self, Table, Tone, figure, percent};
 use super::title;
-use crate::model_options::Cache;
 
 const OP_COLUMNS: [&str; 9] =
     ["calls", "ms", "of time", "GB/s", "Gop/s", "of bandwidth", "of arithmetic", "of limit", "limit"];
@@ -46,7 +46,7 @@ fn json(speed: &Speed, arguments: &SpeedArguments) -> Json {
         "model": speed.model,
         "device": speed.device,
         "threads": speed.threads,
-        "cache_type": cache_name(arguments),
+        "cache_type": cache_name(speed.cache),
         "prompt_tokens": arguments.prompt_tokens,
         "gen_tokens": arguments.gen_tokens,
         "batch": arguments.batch,
@@ -101,7 +101,7 @@ fn tables(speed: &Speed, arguments: &SpeedArguments, coloured: bool) -> String {
         "{}\n{}, {} cache, loaded in {} ms\nthis machine, just measured: {} GB/s, {} Gop/s ({})\n\n",
         Tone::Heading.paint(&title(&arguments.model), coloured),
         speed.device,
-        cache_name(arguments),
+        cache_name(speed.cache),
         figure(1e3 * speed.load_seconds),
         figure(ceilings.bandwidth_bytes_per_s / 1e9),
         figure(ceilings.operations_per_s / 1e9),
@@ -225,11 +225,11 @@ pub fn picture(speed: &Speed, arguments: &SpeedArguments) -> Picture {
     picture
 }
 
-fn cache_name(arguments: &SpeedArguments) -> &'static str {
-    match arguments.model.cache_type {
-        Cache::F32 => "f32",
-        Cache::F16 => "f16",
-        Cache::Q8 => "q8_0",
-        Cache::Q4 => "q4_0",
+fn cache_name(cache: CacheType) -> &'static str {
+    match cache {
+        CacheType::F32 => "f32",
+        CacheType::F16 => "f16",
+        CacheType::Q8_0 => "q8_0",
+        CacheType::Q4_0 => "q4_0",
     }
 }

@@ -1,7 +1,7 @@
 //! The plain bench: prefill and decode of one model, timed, then measured operation by operation.
 
 use clap::Args;
-use kauri_engine::{Ceilings, DEFAULT_NAME, OpCost, Options};
+use kauri_engine::{CacheType, Ceilings, DEFAULT_NAME, OpCost, Options};
 
 use super::drive::Driver;
 use super::statistics::median;
@@ -57,6 +57,8 @@ pub struct Speed {
     pub device: String,
     /// CPU threads.
     pub threads: usize,
+    /// How keys and values were kept.
+    pub cache: CacheType,
     /// What loading took.
     pub load_seconds: f64,
     /// Reading the prompt.
@@ -162,6 +164,7 @@ fn measure(driver: &mut Driver, arguments: &SpeedArguments) -> anyhow::Result<Sp
         model: arguments.model.model.clone().unwrap_or_else(|| DEFAULT_NAME.to_owned()),
         device: engine.executor().name(),
         threads: engine.threads(),
+        cache: engine.cache(),
         load_seconds: engine.load_time().as_secs_f64(),
         first_token_seconds: median(&read_seconds),
         prefill: Phase {
