@@ -193,16 +193,28 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         // SAFETY: the rows hold the columns; there is an activation for each.
         unsafe {
             let mut total = [V::float(0.0); R];
-            for column in (0..columns).step_by(run) {
-                // What is read behind a row's end is zero, and has no activation.
-                let count = run.min(columns - column);
+            // A cache line of each row at a time: rows a power of two apart share few places in the first-level cache, too few
+            // for all vectors of rows at once.
+            let whole = columns / run * run;
+            for line in (0..columns).step_by(4 * run) {
                 for r in 0..R {
-                    let words = rows[r].columns::<V, E>(column);
-                    for index in 0..run {
-                        if index < count {
+                    let mut sum = total[r];
+                    for column in (line..whole.min(line + 4 * run)).step_by(run) {
+                        let words = rows[r].columns::<V, E>(column);
+                        for index in 0..run {
                             let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
-                            total[r] = V::mul_add(number, V::float(*x.get_unchecked(column + index)), total[r]);
+                            sum = V::mul_add(number, V::float(*x.get_unchecked(column + index)), sum);
                         }
+                    }
+                    total[r] = sum;
+                }
+            }
+            for r in 0..R {
+                if whole < columns {
+                    let words = rows[r].columns::<V, E>(whole);
+                    for index in 0..columns - whole {
+                        let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
+                        total[r] = V::mul_add(number, V::float(*x.get_unchecked(whole + index)), total[r]);
                     }
                 }
             }
