@@ -4,9 +4,10 @@
 //! query sums in one order whether it came alone, in a batch or in the middle of a prompt. Query heads that share a key-value
 //! head, and neighbouring tokens of a prompt, are rows of one tile: each key and value is read once for all of them.
 //!
-//! Work is dealt to workers in segments of tiles, in order and evenly, so that it makes no difference whether there are many
-//! sequences, many heads or one long context. A tile that is cut between workers is finished afterwards: those behind the first
-//! keep their segments apart, and these are merged in the same order by the same sums.
+//! Where there are many tiles, threads take them whole. Where there are few, work is cut into as many parts as there are
+//! threads, in segments of tiles, in order and evenly, so that it makes no difference whether there are some sequences, some
+//! heads or one long context. A tile that is cut between parts is finished afterwards: those behind the first keep their
+//! segments apart, and these are merged in the same order by the same sums.
 
 mod bytes;
 mod numbers;
@@ -29,6 +30,8 @@ use crate::vector::Vector;
 const SEGMENT: usize = 256;
 /// Most rows of a tile.
 const ROWS: usize = 16;
+/// With so many tiles for each thread none is cut.
+const TILES_MIN: usize = 16;
 
 /// One layer's attention, as all workers see it.
 pub struct Task<'a> {
@@ -63,7 +66,7 @@ pub struct Scratch {
     part: Part,
     /// All segments so far of the tile in progress.
     total: Part,
-    /// Segments of a tile that another worker began, in order: (segments, rows, width), and for each row the largest score and
+    /// Segments of a tile that another part began, in order: (segments, rows, width), and for each row the largest score and
     /// the sum of exponentials.
     apart: Vec<f32>,
     apart_softmax: Vec<(f32, f32)>,
@@ -112,22 +115,35 @@ pub fn attend(
 ) {
     let threads = pool.threads();
     let task = Task { attention, batch, cache, query, mixed: Disjoint::new(mixed) };
-    let units = task.tiles().map(|tile| tile.segments.len()).sum();
+    let (mut tiles, mut units) = (0, 0);
+    for tile in task.tiles() {
+        (tiles, units) = (tiles + 1, units + tile.segments.len());
+    }
     let workers = Disjoint::new(scratch);
-    pool.run(&|worker| {
-        // SAFETY: each worker takes the scratch of its own number.
-        let scratch = &mut unsafe { workers.slice(worker..worker + 1) }[0];
-        task.cut(share(worker, threads, units), |tile, _| kernels.attend(&task, &tile, scratch));
+    if tiles >= TILES_MIN * threads {
+        pool.split(tiles, pool.grain(tiles), &|thread, range| {
+            // SAFETY: each thread takes the scratch of its own number.
+            let scratch = &mut unsafe { workers.slice(thread..thread + 1) }[0];
+            task.tiles().take(range.end).skip(range.start).for_each(|tile| kernels.attend(&task, &tile, scratch));
+        });
+        return;
+    }
+    pool.split(threads, 1, &|_, parts| {
+        for part in parts {
+            // SAFETY: each part has the scratch of its own number.
+            let scratch = &mut unsafe { workers.slice(part..part + 1) }[0];
+            task.cut(share(part, threads, units), |tile, _| kernels.attend(&task, &tile, scratch));
+        }
     });
-    finish(&task, scratch, |worker| share(worker, threads, units));
+    finish(&task, scratch, |part| share(part, threads, units));
 }
 
-/// Merges the tiles that were cut between workers.
+/// Merges the tiles that were cut between parts.
 fn finish(task: &Task<'_>, scratch: &mut [Scratch], share: impl Fn(usize) -> Range<usize>) {
     for first in 0..scratch.len() {
-        let (scratch, others) = scratch[first..].split_first_mut().expect("one for each worker");
+        let (scratch, others) = scratch[first..].split_first_mut().expect("one for each part");
         task.cut(share(first), |tile, whole| {
-            // The worker that has a tile's beginning and not its end.
+            // The part that has a tile's beginning and not its end.
             if tile.segments.start != whole.segments.start || tile.segments.end == whole.segments.end {
                 return;
             }
@@ -251,8 +267,8 @@ impl Task<'_> {
             tile.rows.clone().zip(total.values.chunks_exact(padded(head_dim))).zip(total.softmax)
         {
             let at = self.at(tile, row);
-            // SAFETY: rows are dealt out to workers without overlap, and a tile is written once: by the worker that has all
-            // of its segments, or when the workers are done.
+            // SAFETY: rows are dealt out without overlap, and a tile is written once: by the thread that has all
+            // of its segments, or when the threads are done.
             let mixed = unsafe { self.mixed.slice(at..at + head_dim) };
             mixed.iter_mut().zip(values).for_each(|(mixed, value)| *mixed = value / sum);
         }

@@ -18,7 +18,7 @@ use half::slice::HalfFloatSliceExt;
 use kauri_device::{Batch, CacheType, Plan};
 
 use crate::detect::Kernels;
-use crate::pool::{Disjoint, Pool, share};
+use crate::pool::{Disjoint, Pool};
 use crate::vector::Vector;
 use bytes::{Bytes, Formula, Nibble, Octet, Packed, Rounding, Vectors};
 
@@ -136,10 +136,9 @@ impl Cache {
             }
             return;
         }
-        let threads = pool.threads();
-        pool.run(&|worker| {
-            for kv_head in share(worker, threads, kv_heads) {
-                // SAFETY: shares do not overlap.
+        pool.split(kv_heads, 1, &|_, range| {
+            for kv_head in range {
+                // SAFETY: pieces do not overlap.
                 kernels.store(&new(kv_head), unsafe { heads.head(kv_head) });
             }
         });

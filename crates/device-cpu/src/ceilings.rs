@@ -29,7 +29,7 @@ fn bandwidth(pool: &mut Pool) -> f64 {
     let mut best = f64::INFINITY;
     for round in 0..=ROUNDS {
         let start = Instant::now();
-        pool.run(&|worker| {
+        pool.all(&|worker| {
             let sum = sum(&words[share(worker, threads, words.len())]);
             *sink.lock().expect("no holder panics") ^= sum;
         });
@@ -61,7 +61,7 @@ pub(crate) fn operations(pool: &mut Pool, run: Loop) -> f64 {
     for _ in 0..3 {
         let total = Mutex::new((0u64, 0.0f32));
         let start = Instant::now();
-        pool.run(&|_| {
+        pool.all(&|_| {
             let (operations, value) = run(TURNS);
             let mut total = total.lock().expect("no holder panics");
             total.0 += operations;

@@ -10,7 +10,7 @@ use kauri_device::{Weight, formula};
 
 use crate::activation::{self, Activations, GROUP};
 use crate::detect::{Kernels, Strips};
-use crate::pool::{Disjoint, Pool, share};
+use crate::pool::{Disjoint, Pool};
 use crate::product::{self, Finish, Output, Product};
 
 /// Most products that share an input.
@@ -94,25 +94,28 @@ pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, 
     });
     let jobs: [Option<Shared<'_>>; TOGETHER] = std::array::from_fn(|_| each.next());
     pack(pool, scratch, x, tokens, &jobs);
-    let threads = pool.threads();
+    let count = jobs.iter().flatten().map(Shared::units).sum::<usize>();
     let workers = Disjoint::new(&mut scratch.workers);
     let rows = Disjoint::new(&mut scratch.rows);
     let activations = &scratch.activations;
-    pool.run(&|worker| {
-        // SAFETY: each worker takes the memory of its own number.
+    pool.split(count, pool.grain(count), &|thread, units| {
+        // SAFETY: each thread takes the memory of its own number.
         let (scratch, weights) = unsafe {
             let columns = 2 * columns;
-            (&mut workers.slice(worker..worker + 1)[0], rows.slice(worker * columns..(worker + 1) * columns))
+            (&mut workers.slice(thread..thread + 1)[0], rows.slice(thread * columns..(thread + 1) * columns))
         };
+        let mut first = 0;
         for job in jobs.iter().flatten() {
-            let rows = job.linear.rows as usize;
+            let count = job.units();
+            let own = units.start.clamp(first, first + count) - first..units.end.clamp(first, first + count) - first;
+            first += count;
             match job.strips {
-                // SAFETY: shares do not overlap.
-                None => unsafe { scalar(job, x, weights, share(worker, threads, rows)) },
-                Some((own, gate)) => {
-                    for strip in share(worker, threads, rows.div_ceil(own.rows)) {
-                        // SAFETY: shares do not overlap.
-                        unsafe { job.strip(kernels, (own, gate), activations, strip, scratch) };
+                // SAFETY: pieces do not overlap.
+                None => unsafe { scalar(job, x, weights, own) },
+                Some(strips) => {
+                    for strip in own {
+                        // SAFETY: pieces do not overlap.
+                        unsafe { job.strip(kernels, strips, activations, strip, scratch) };
                     }
                 }
             }
@@ -145,16 +148,18 @@ fn pack(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, jobs: 
             }
         }
     };
-    // A single row is the caller's: waking others would take longer.
-    if tokens == 1 || !(quantised || as_they_are) {
-        pack(0..tokens);
-        return;
+    if quantised || as_they_are {
+        pool.split(tokens, pool.grain(tokens), &|_, tokens| pack(tokens));
     }
-    let threads = pool.threads();
-    pool.run(&|worker| pack(share(worker, threads, tokens)));
 }
 
 impl Shared<'_> {
+    /// In how many parts it is computed: strips of rows, or rows.
+    fn units(&self) -> usize {
+        let rows = self.linear.rows as usize;
+        self.strips.map_or(rows, |(own, _)| rows.div_ceil(own.rows))
+    }
+
     /// Computes the rows of one strip.
     ///
     /// # Safety

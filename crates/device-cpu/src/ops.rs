@@ -9,7 +9,7 @@ use crate::cache::Cache;
 use crate::detect::{Isa, Kernels};
 use crate::elementwise;
 use crate::matmul::{self, Job, Scratch};
-use crate::pool::{Disjoint, Pool, share};
+use crate::pool::{Disjoint, Pool};
 use crate::product::Finish;
 
 /// Everything that a forward pass on the CPU touches but the weights. Sized at load.
@@ -261,19 +261,12 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// Shares `rows` of `width` values over the pool; `work` is given the number of its first row and the rows. A single row is
-/// the caller's: waking others would take longer.
+/// Shares `rows` of `width` values over the pool; `work` is given the number of its first row and the rows.
 fn by_rows(pool: &mut Pool, width: usize, rows: &mut [f32], work: impl Fn(usize, &mut [f32]) + Sync) {
     let count = rows.len() / width;
-    if count < 2 {
-        work(0, rows);
-        return;
-    }
-    let threads = pool.threads();
     let rows = Disjoint::new(rows);
-    pool.run(&|worker| {
-        let range = share(worker, threads, count);
-        // SAFETY: shares do not overlap.
+    pool.split(count, pool.grain(count), &|_, range| {
+        // SAFETY: pieces do not overlap.
         work(range.start, unsafe { rows.slice(range.start * width..range.end * width) });
     });
 }

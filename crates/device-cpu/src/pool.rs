@@ -1,13 +1,19 @@
 //! Worker threads for one forward pass: fork and join in about a microsecond.
 //!
+//! Work is a number of pieces. Each thread has a contiguous share of them, which it takes in order, so that it streams its
+//! own part of a matrix; a thread that is done takes the pieces that others have not begun. A job is over when its pieces
+//! are done, not when its threads are: one that has lost its core delays the piece it holds and nothing else, and wakes to
+//! find that there is nothing left to do.
+//!
 //! A worker waits for work by spinning, then yielding, then parking: the next operation finds it awake, a busy machine gets
-//! its core back, an idle engine costs nothing. The caller is worker 0. The pool does not know what the work is.
+//! its core back, an idle engine costs nothing. The caller is thread 0. The pool does not know what the work is.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 
 /// Polls before a waiting thread offers its core to others: about 20 microseconds, longer than the gap between two
@@ -15,6 +21,11 @@ use std::thread::{self, JoinHandle, Thread};
 const SPINS: u32 = 2_000;
 /// Offers before a waiting worker parks.
 const YIELDS: u32 = 200;
+/// Pieces that [`Pool::grain`] makes for each thread: so many that a late thread's share goes to others, so few that a
+/// piece is worth its price of a few hundred cycles.
+const PIECES: usize = 16;
+/// The most pieces of a job: a seat counts them in 16 bits.
+const PIECES_MAX: usize = u16::MAX as usize;
 
 /// A fixed set of threads that run one job at a time together.
 pub struct Pool {
@@ -29,35 +40,69 @@ struct Worker {
 
 struct Shared {
     /// Counts jobs; a change tells workers that there is one.
-    generation: AtomicUsize,
-    /// Workers that have not finished the current job.
-    pending: AtomicUsize,
-    /// Set when a worker's share panicked.
+    generation: AtomicU32,
+    /// Pieces of the current job that are done.
+    done: AtomicUsize,
+    /// Set when a piece panicked.
     panicked: AtomicBool,
     stop: AtomicBool,
-    parked: Vec<AtomicBool>,
+    seats: Vec<Seat>,
     job: UnsafeCell<Option<Job>>,
 }
 
-/// A borrowed closure whose lifetime [`Pool::run`] guards by not returning before all workers are done.
-type Job = *const (dyn Fn(usize) + Sync);
+/// A thread's place in the pool, in cache lines of its own.
+#[repr(align(128))]
+struct Seat {
+    /// What is left of its share.
+    left: AtomicU64,
+    parked: AtomicBool,
+}
 
-// SAFETY: `job` is written only by the thread inside `Pool::run`, which takes `&mut self`, while `pending` is zero, and is
-// read by workers only between the release of `generation` that follows that write and their decrement of `pending`.
+/// A seat's word: the job, and the pieces of this seat's share of it that nobody has taken, in order. One word, so that a
+/// piece can only be taken from the job that it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Left {
+    generation: u32,
+    next: u16,
+    end: u16,
+}
+
+/// What there is to do. The closure is borrowed; [`Pool::split`] guards its life by not returning before all pieces are done.
+#[derive(Clone, Copy)]
+struct Job {
+    work: *const (dyn Fn(usize, Range<usize>) + Sync),
+    count: usize,
+    grain: usize,
+}
+
+// SAFETY: `job` is written only by the thread inside `Pool::split`, which takes `&mut self`, when all pieces of the job
+// before are done and none of the next can be taken; it is read only by a thread that holds a piece, which it took after
+// that write (release and acquire on its seat's word) and which the next write waits for (release and acquire on `done`).
 unsafe impl Sync for Shared {}
-// SAFETY: the pointer is only dereferenced while `Pool::run` keeps its target alive; the target is `Sync`.
+// SAFETY: the pointer is only dereferenced while `Pool::split` keeps its target alive; the target is `Sync`.
 unsafe impl Send for Shared {}
+
+impl Left {
+    fn word(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.next) << 16 | u64::from(self.end)
+    }
+
+    fn of(word: u64) -> Self {
+        Self { generation: (word >> 32) as u32, next: (word >> 16) as u16, end: word as u16 }
+    }
+}
 
 impl Pool {
     /// A pool of `threads` threads, the caller counted; at least one.
     pub fn new(threads: usize) -> Self {
         let threads = threads.max(1);
+        let seat = |_| Seat { left: AtomicU64::new(0), parked: AtomicBool::new(false) };
         let shared = Arc::new(Shared {
-            generation: AtomicUsize::new(0),
-            pending: AtomicUsize::new(0),
+            generation: AtomicU32::new(0),
+            done: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
-            parked: (0..threads).map(|_| AtomicBool::new(false)).collect(),
+            seats: (0..threads).map(seat).collect(),
             job: UnsafeCell::new(None),
         });
         let workers = (1..threads).map(|index| {
@@ -75,39 +120,60 @@ impl Pool {
         self.workers.len() + 1
     }
 
-    /// Runs `share(worker)` once on every thread and returns when all are done.
+    /// Things to a piece, where there are `count` of them and each costs about the same.
+    pub fn grain(&self, count: usize) -> usize {
+        count.div_ceil(PIECES * self.threads()).max(1)
+    }
+
+    /// Calls `work(thread, range)` with ranges of up to `grain` things that together cover `0..count` once, and returns when
+    /// all are done. A thread works on one range at a time. A single range is the caller's: waking others would take longer.
     ///
     /// # Panics
-    /// If a share panics, on whichever thread.
-    pub fn run(&mut self, share: &(dyn Fn(usize) + Sync)) {
-        if self.workers.is_empty() {
-            share(0);
+    /// If a piece panics, on whichever thread.
+    pub fn split(&mut self, count: usize, grain: usize, work: &(dyn Fn(usize, Range<usize>) + Sync)) {
+        let grain = grain.max(count.div_ceil(PIECES_MAX)).max(1);
+        let pieces = count.div_ceil(grain);
+        if pieces < 2 || self.workers.is_empty() {
+            if count > 0 {
+                work(0, 0..count);
+            }
             return;
         }
-        let shared = &*self.shared;
-        // SAFETY: only the lifetime of the borrow is erased, and this function does not return, by value or by panic,
-        // before every worker is past its last use of it. `&mut self` keeps a second job out, and `pending` is zero.
+        let (shared, threads) = (&*self.shared, self.threads());
+        let generation = shared.generation.load(Ordering::Relaxed).wrapping_add(1);
+        // SAFETY: only the lifetime of the borrow is erased, and this function does not return, by value or by panic, before
+        // every piece is done; who has no piece does not touch the job. That none is in use now: see `Sync for Shared`.
         unsafe {
-            let job = std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(share);
-            *shared.job.get() = Some(std::ptr::from_ref(job));
+            type Work<'a> = dyn Fn(usize, Range<usize>) + Sync + 'a;
+            let work = std::mem::transmute::<&Work<'_>, &'static Work<'static>>(work);
+            *shared.job.get() = Some(Job { work: std::ptr::from_ref(work), count, grain });
         }
-        shared.pending.store(self.workers.len(), Ordering::Relaxed);
-        shared.generation.fetch_add(1, Ordering::SeqCst);
-        for (index, worker) in self.workers.iter().enumerate() {
-            if shared.parked[index + 1].load(Ordering::SeqCst) {
+        shared.done.store(0, Ordering::Relaxed);
+        for (index, seat) in shared.seats.iter().enumerate() {
+            let Range { start, end } = share(index, threads, pieces);
+            seat.left.store(Left { generation, next: start as u16, end: end as u16 }.word(), Ordering::Release);
+        }
+        shared.generation.store(generation, Ordering::SeqCst);
+        for (seat, worker) in shared.seats[1..].iter().zip(&self.workers) {
+            if seat.parked.load(Ordering::SeqCst) {
                 worker.thread.unpark();
             }
         }
-        let own = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| share(0)));
+        let own = shared.take_part(0, generation);
         let mut polls = 0;
-        while shared.pending.load(Ordering::Acquire) != 0 {
+        while shared.done.load(Ordering::Acquire) != pieces {
             wait(&mut polls);
         }
         if let Err(panic) = own {
             shared.panicked.store(false, Ordering::Relaxed);
-            std::panic::resume_unwind(panic);
+            resume_unwind(panic);
         }
         assert!(!shared.panicked.swap(false, Ordering::Relaxed), "a worker of the pool panicked");
+    }
+
+    /// Calls `work(thread)` as often as there are threads, at the same time if the machine lets it.
+    pub fn all(&mut self, work: &(dyn Fn(usize) + Sync)) {
+        self.split(self.threads(), 1, &|_, pieces| pieces.for_each(work));
     }
 }
 
@@ -117,8 +183,8 @@ pub fn share(worker: usize, threads: usize, count: usize) -> Range<usize> {
 }
 
 impl Shared {
-    fn work(&self, worker: usize) {
-        let mut seen = 0;
+    fn work(&self, thread: usize) {
+        let (seat, mut seen) = (&self.seats[thread], 0);
         loop {
             let mut polls = 0;
             while self.generation.load(Ordering::Acquire) == seen {
@@ -126,29 +192,62 @@ impl Shared {
                     wait(&mut polls);
                     continue;
                 }
-                self.parked[worker].store(true, Ordering::SeqCst);
+                seat.parked.store(true, Ordering::SeqCst);
                 // The caller changes `generation` before it looks at `parked`: one of the two sees the other.
                 if self.generation.load(Ordering::SeqCst) == seen {
                     thread::park();
                 }
-                self.parked[worker].store(false, Ordering::SeqCst);
+                seat.parked.store(false, Ordering::SeqCst);
             }
-            seen = seen.wrapping_add(1);
+            seen = self.generation.load(Ordering::Acquire);
             if self.stop.load(Ordering::Acquire) {
                 return;
             }
-            // SAFETY: the change of `generation` above follows the write of `job`, and the caller keeps the closure alive
-            // and `job` unchanged until `pending` is zero, which this worker delays until it has returned from it.
-            let job = unsafe { (*self.job.get()).map(|job| &*job) };
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                if let Some(job) = job {
-                    job(worker);
-                }
-            }));
-            if outcome.is_err() {
-                self.panicked.store(true, Ordering::Relaxed);
+            // The caller hears of a panic.
+            let _ = self.take_part(thread, seen);
+        }
+    }
+
+    /// Works on the job of `generation` until no piece of it is left to take: those of the own seat, then of the next ones.
+    fn take_part(&self, thread: usize, generation: u32) -> thread::Result<()> {
+        let (mut done, mut outcome) = (0, Ok(()));
+        for turn in 0..self.seats.len() {
+            let seat = &self.seats[(thread + turn) % self.seats.len()];
+            while let Some(piece) = seat.take(generation) {
+                // SAFETY: holding a piece, so the job is the one it was taken from; see `Sync for Shared`.
+                let Job { work, count, grain } = unsafe { *self.job.get() }.expect("a piece belongs to a job");
+                let start = piece * grain;
+                // SAFETY: the closure lives until all pieces are done, and this one is not.
+                let work = unsafe { &*work };
+                let ended = catch_unwind(AssertUnwindSafe(|| work(thread, start..count.min(start + grain))));
+                outcome = outcome.and(ended);
+                done += 1;
             }
-            self.pending.fetch_sub(1, Ordering::Release);
+        }
+        if outcome.is_err() && thread != 0 {
+            self.panicked.store(true, Ordering::Relaxed);
+        }
+        if done > 0 {
+            self.done.fetch_add(done, Ordering::Release);
+        }
+        outcome
+    }
+}
+
+impl Seat {
+    /// Takes the next piece of this seat's share of a job, if one is left and the job is still the current one.
+    fn take(&self, generation: u32) -> Option<usize> {
+        let mut word = self.left.load(Ordering::Acquire);
+        loop {
+            let left = Left::of(word);
+            if left.generation != generation || left.next >= left.end {
+                return None;
+            }
+            let rest = Left { next: left.next + 1, ..left }.word();
+            match self.left.compare_exchange_weak(word, rest, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => return Some(usize::from(left.next)),
+                Err(now) => word = now,
+            }
         }
     }
 }
@@ -160,7 +259,7 @@ impl Drop for Pool {
         for worker in &mut self.workers {
             worker.thread.unpark();
             if let Some(handle) = worker.handle.take() {
-                // A worker catches the panics of its shares; there is nothing to hand on.
+                // A worker catches the panics of its pieces; there is nothing to hand on.
                 let _ = handle.join();
             }
         }
@@ -210,20 +309,59 @@ impl<'a, T> Disjoint<'a, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn every_worker_runs_every_job_once() {
+    fn every_thing_is_done_once_in_pieces_of_the_grain() {
         for threads in [1, 2, 5] {
             let mut pool = Pool::new(threads);
-            let counts: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
-            for _ in 0..300 {
-                pool.run(&|worker| {
-                    counts[worker].fetch_add(1, Ordering::Relaxed);
-                });
+            for count in [0, 1, 2, 31, 33, 257, 200_000] {
+                for grain in [1, 3, 1000, pool.grain(count)] {
+                    let counts: Vec<AtomicU32> = (0..count).map(|_| AtomicU32::new(0)).collect();
+                    pool.split(count, grain, &|thread, range| {
+                        assert!(thread < threads && !range.is_empty());
+                        let most = grain.max(count.div_ceil(PIECES_MAX));
+                        assert!(threads == 1 || range.len() <= most, "{} of {grain}", range.len());
+                        range.for_each(|index| _ = counts[index].fetch_add(1, Ordering::Relaxed));
+                    });
+                    let once = counts.iter().all(|count| count.load(Ordering::Relaxed) == 1);
+                    assert!(once, "{threads} threads, {count} things by {grain}");
+                }
             }
-            assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 300), "{threads} threads: {counts:?}");
         }
+    }
+
+    #[test]
+    fn many_jobs_in_a_row_do_not_mix() {
+        let mut pool = Pool::new(4);
+        for job in 0..20_000_usize {
+            let (count, sum) = (1 + job % 37, AtomicUsize::new(0));
+            pool.split(count, 1, &|_, range| _ = sum.fetch_add(job * range.len() + range.start, Ordering::Relaxed));
+            assert_eq!(sum.into_inner(), job * count + count * (count - 1) / 2);
+        }
+    }
+
+    /// What a thread without a core would leave undone.
+    #[test]
+    fn what_a_late_thread_has_not_begun_goes_to_others() {
+        let mut pool = Pool::new(2);
+        let (others, late) = (AtomicUsize::new(0), Mutex::new(None));
+        pool.split(64, 1, &|thread, piece| {
+            // Whoever begins the second half's first piece stays in it until the others have done all the rest.
+            if piece.start == 32 {
+                *late.lock().unwrap() = Some(thread);
+                while others.load(Ordering::Acquire) < 63 {
+                    thread::yield_now();
+                }
+            } else {
+                others.fetch_add(1, Ordering::Release);
+            }
+        });
+        assert_eq!(others.into_inner(), 63);
+        assert!(late.into_inner().unwrap().is_some());
     }
 
     #[test]
@@ -231,8 +369,14 @@ mod tests {
         let mut pool = Pool::new(3);
         let count = AtomicUsize::new(0);
         for _ in 0..3 {
-            thread::sleep(std::time::Duration::from_millis(30));
-            pool.run(&|_| {
+            thread::sleep(Duration::from_millis(30));
+            // Each waits for the others, so that it takes three threads.
+            let here = AtomicUsize::new(0);
+            pool.all(&|_| {
+                here.fetch_add(1, Ordering::AcqRel);
+                while here.load(Ordering::Acquire) < 3 {
+                    thread::yield_now();
+                }
                 count.fetch_add(1, Ordering::Relaxed);
             });
         }
@@ -240,16 +384,16 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_share_reaches_the_caller_and_the_pool_lives_on() {
+    fn a_panicking_piece_reaches_the_caller_and_the_pool_lives_on() {
         let mut pool = Pool::new(2);
-        for bad in [0, 1] {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                pool.run(&|worker| assert_ne!(worker, bad, "planted"));
+        for bad in 0..8 {
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                pool.split(8, 1, &|_, piece| assert_ne!(piece.start, bad, "planted"));
             }));
-            assert!(result.is_err(), "worker {bad}");
+            assert!(result.is_err(), "piece {bad}");
         }
         let count = AtomicUsize::new(0);
-        pool.run(&|_| {
+        pool.all(&|_| {
             count.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(count.load(Ordering::Relaxed), 2);
