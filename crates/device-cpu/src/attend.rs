@@ -14,6 +14,7 @@ mod numbers;
 #[cfg(test)]
 mod tests;
 
+use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use half::f16;
@@ -69,15 +70,28 @@ pub struct Scratch {
     /// Segments of a tile that another part began, in order: (segments, rows, width), and for each row the largest score and
     /// the sum of exponentials.
     apart: Vec<f32>,
-    apart_softmax: Vec<(f32, f32)>,
+    apart_softmax: Vec<Softmax>,
 }
 
 /// What some positions give the rows of a tile.
 struct Part {
     /// Sums of values: (rows, width), over the exponentials' largest.
     values: Vec<f32>,
-    /// The largest score of each row, minus infinity where it sees nothing; and the sum of exponentials.
-    softmax: [(f32, f32); ROWS],
+    softmax: Softmax,
+}
+
+/// What is left of the scores that each row saw.
+#[derive(Clone, Copy)]
+struct Softmax {
+    /// The largest, minus infinity where the row saw nothing.
+    most: [f32; ROWS],
+    /// The sum of the exponentials of the differences to it.
+    sums: [f32; ROWS],
+}
+
+impl Softmax {
+    /// Of rows that saw nothing.
+    const NOTHING: Self = Self { most: [f32::NEG_INFINITY; ROWS], sums: [0.0; ROWS] };
 }
 
 impl Scratch {
@@ -85,7 +99,7 @@ impl Scratch {
     pub fn new(plan: &Plan, head_dim: usize) -> Self {
         let width = padded(head_dim);
         let segments = (plan.pages as usize * plan.page_tokens as usize).div_ceil(SEGMENT);
-        let part = || Part { values: vec![0.0; ROWS * width], softmax: [(f32::NEG_INFINITY, 0.0); ROWS] };
+        let part = || Part { values: vec![0.0; ROWS * width], softmax: Softmax::NOTHING };
         Self {
             scores: vec![0.0; ROWS * SEGMENT],
             bytes: bytes::Scratch::new(width),
@@ -93,7 +107,7 @@ impl Scratch {
             part: part(),
             total: part(),
             apart: vec![0.0; segments * ROWS * width],
-            apart_softmax: vec![(0.0, 0.0); segments * ROWS],
+            apart_softmax: vec![Softmax::NOTHING; segments],
         }
     }
 
@@ -151,9 +165,8 @@ fn finish(task: &Task<'_>, scratch: &mut [Scratch], share: impl Fn(usize) -> Ran
             for (index, other) in others.iter().enumerate() {
                 let count = left.min(share(first + 1 + index).len());
                 let width = padded(task.attention.head_dim as usize);
-                for segment in 0..count {
-                    let softmax = &other.apart_softmax[segment * ROWS..][..whole.rows.len()];
-                    scratch.total.merge(width, softmax, &other.apart[segment * ROWS * width..]);
+                for (softmax, values) in other.apart_softmax.iter().zip(other.apart.chunks(ROWS * width)).take(count) {
+                    scratch.total.merge(softmax, &values[..whole.rows.len() * width], width);
                 }
                 left -= count;
             }
@@ -234,19 +247,20 @@ impl Task<'_> {
         for (seen, row) in scratch.seen.iter_mut().zip(tile.rows.clone()) {
             *seen = self.seen(self.sequence(tile), row);
         }
-        scratch.total.softmax.fill((f32::NEG_INFINITY, 0.0));
+        scratch.total.softmax = Softmax::NOTHING;
     }
 
     /// Takes a segment of a tile that has been computed to the others.
     #[inline(always)]
     fn take(&self, tile: &Tile, segment: usize, scratch: &mut Scratch) {
-        let (rows, width) = (tile.rows.len(), padded(self.attention.head_dim as usize));
+        let width = padded(self.attention.head_dim as usize);
+        let values = &scratch.part.values[..tile.rows.len() * width];
         if scratch.begins(tile) {
-            scratch.total.merge(width, &scratch.part.softmax[..rows], &scratch.part.values);
+            scratch.total.merge(&scratch.part.softmax, values, width);
         } else {
             let index = segment - tile.segments.start;
-            scratch.apart[index * ROWS * width..][..rows * width].copy_from_slice(&scratch.part.values[..rows * width]);
-            scratch.apart_softmax[index * ROWS..][..rows].copy_from_slice(&scratch.part.softmax[..rows]);
+            scratch.apart[index * ROWS * width..][..values.len()].copy_from_slice(values);
+            scratch.apart_softmax[index] = scratch.part.softmax;
         }
     }
 
@@ -263,9 +277,8 @@ impl Task<'_> {
     #[inline(always)]
     fn write(&self, tile: &Tile, total: &Part) {
         let head_dim = self.attention.head_dim as usize;
-        for ((row, values), (_, sum)) in
-            tile.rows.clone().zip(total.values.chunks_exact(padded(head_dim))).zip(total.softmax)
-        {
+        let values = total.values.chunks_exact(padded(head_dim)).zip(total.softmax.sums);
+        for (row, (values, sum)) in tile.rows.clone().zip(values) {
             let at = self.at(tile, row);
             // SAFETY: rows are dealt out without overlap, and a tile is written once: by the thread that has all
             // of its segments, or when the threads are done.
@@ -276,29 +289,50 @@ impl Task<'_> {
 }
 
 impl Part {
-    /// Takes the next segment in: the largest scores and sums of its rows, and its values. Products and sums are rounded one
-    /// by one, so that the bits do not depend on what this is compiled for.
+    /// Takes the next segment in, with values for some rows. Products and sums are rounded one by one, so that the bits do
+    /// not depend on what this is compiled for.
     #[inline(always)]
-    fn merge(&mut self, width: usize, softmax: &[(f32, f32)], values: &[f32]) {
-        let totals = self.values.chunks_exact_mut(width).zip(&mut self.softmax);
-        for ((total, merged), (&(most, sum), values)) in totals.zip(softmax.iter().zip(values.chunks_exact(width))) {
-            // A row that sees nothing of the segment keeps what it has.
-            if most == f32::NEG_INFINITY {
-                continue;
-            }
-            let (most_before, sum_before) = *merged;
-            if most_before == f32::NEG_INFINITY {
-                *merged = (most, sum);
+    fn merge(&mut self, softmax: &Softmax, values: &[f32], width: usize) {
+        let (mut kept, mut added) = ([0.0; ROWS], [0.0; ROWS]);
+        let before = self.softmax;
+        for row in 0..ROWS {
+            let most = before.most[row].max(softmax.most[row]);
+            kept[row] = exponential(before.most[row] - most);
+            added[row] = exponential(softmax.most[row] - most);
+            self.softmax.most[row] = most;
+            self.softmax.sums[row] = before.sums[row] * kept[row] + softmax.sums[row] * added[row];
+        }
+        let totals = self.values.chunks_exact_mut(width).zip(values.chunks_exact(width));
+        for (row, (total, values)) in totals.enumerate() {
+            // A row that sees nothing of the segment keeps what it has, and one that saw nothing before has nothing.
+            if softmax.most[row] == f32::NEG_INFINITY {
+                self.softmax.sums[row] = before.sums[row];
+            } else if before.most[row] == f32::NEG_INFINITY {
+                self.softmax.sums[row] = softmax.sums[row];
                 total.copy_from_slice(values);
-                continue;
+            } else {
+                let (kept, added) = (kept[row], added[row]);
+                total.iter_mut().zip(values).for_each(|(total, value)| *total = *total * kept + value * added);
             }
-            // One of the two factors is one.
-            let (kept, added) =
-                if most > most_before { ((most_before - most).exp(), 1.0) } else { (1.0, (most - most_before).exp()) };
-            *merged = (most.max(most_before), sum_before * kept + sum * added);
-            total.iter_mut().zip(values).for_each(|(total, value)| *total = *total * kept + value * added);
         }
     }
+}
+
+/// `e^x` for `x` up to zero, as [`crate::vector::exp`] has it; but in products and sums that are rounded one by one.
+#[inline(always)]
+fn exponential(x: f32) -> f32 {
+    // Adding it leaves a whole number in the lowest bits.
+    const ROUND: f32 = 12_582_912.0;
+    let x = x.max(-86.0);
+    let shifted = x * LOG2_E + ROUND;
+    let n = shifted - ROUND;
+    let r = x - n * 0.693_359_4 + n * 2.121_944_4e-4;
+    let mut p = 1.987_569_1e-4;
+    for coefficient in [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        p = p * r + coefficient;
+    }
+    let p = p * (r * r) + (r + 1.0);
+    f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
 /// The formula, row by row, on what the cache gives back.
@@ -313,7 +347,7 @@ pub fn scalar(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
             let seen = scratch.seen[index].clone();
             let range = seen.start.max(segment * SEGMENT)..seen.end.min((segment + 1) * SEGMENT);
             if range.is_empty() {
-                scratch.part.softmax[index] = (f32::NEG_INFINITY, 0.0);
+                scratch.part.softmax.most[index] = f32::NEG_INFINITY;
                 continue;
             }
             let q = task.query(tile, row);
@@ -325,7 +359,8 @@ pub fn scalar(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
                     *score = formula::soft_cap(*score, cap);
                 }
             }
-            scratch.part.softmax[index] = formula::exponentials(scores);
+            let (most, sum) = formula::exponentials(scores);
+            (scratch.part.softmax.most[index], scratch.part.softmax.sums[index]) = (most, sum);
             let values = &mut scratch.part.values[index * width..][..head_dim];
             values.fill(0.0);
             for (weight, position) in scores.iter().zip(range) {

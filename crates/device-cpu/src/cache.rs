@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
-use kauri_device::{Batch, CacheType, Plan};
+use kauri_device::{Batch, CacheType, DeviceError, Plan};
 
 use crate::detect::Kernels;
 use crate::pool::{Disjoint, Pool};
@@ -109,6 +109,20 @@ impl Cache {
         Self { kept, page_tokens, kv_heads, head_dim }
     }
 
+    /// Bytes that [`Self::new`] asks the machine for.
+    pub fn bytes(plan: &Plan, kv_heads: u32, head_dim: u32) -> u64 {
+        let vectors = u64::from(plan.pages) * u64::from(plan.page_tokens) * u64::from(kv_heads);
+        let numbers = 2 * (u64::from(head_dim)).next_multiple_of(SIDE as u64);
+        let blocks = (head_dim as usize).div_ceil(bytes::BLOCK);
+        let each = match plan.cache {
+            CacheType::F32 => 4 * numbers,
+            CacheType::F16 => 2 * numbers,
+            CacheType::Q8_0 => Bytes::bytes::<Octet>(blocks) as u64,
+            CacheType::Q4_0 => Bytes::bytes::<Nibble>(blocks) as u64,
+        };
+        vectors.saturating_mul(each)
+    }
+
     /// Where the tokens of the sequence with this page table are kept.
     pub fn places<'a>(&self, pages: &'a [u32]) -> Places<'a> {
         Places { pages, page_tokens: self.page_tokens }
@@ -163,6 +177,19 @@ impl Cache {
             Kept::Q4_0(bytes) => bytes.head::<Nibble>(kv_head).read_value::<Nibble>(place, value),
         }
     }
+}
+
+/// Asks the machine for so many bytes at once, and gives them back: memory that cannot be had ends a program where it is asked
+/// for without asking first.
+///
+/// # Errors
+/// When it has not as many.
+pub fn probe(bytes: u64) -> Result<(), DeviceError> {
+    let mut probe = Vec::<u8>::new();
+    let had = usize::try_from(bytes).is_ok_and(|bytes| probe.try_reserve_exact(bytes).is_ok());
+    // Looked at, so that asking is not optimised away.
+    std::hint::black_box(probe);
+    if had { Ok(()) } else { Err(DeviceError::OutOfMemory { device: "CPU", what: "keys and values", bytes }) }
 }
 
 /// A cache's memory, to be cut into heads that several workers write at once.
@@ -382,5 +409,40 @@ impl<E: Number> Numbers<&[E]> {
     fn read_value(&self, place: usize, value: &mut [f32]) {
         let from = &self.values[place * self.width..];
         value.iter_mut().zip(from).for_each(|(value, stored)| *value = stored.widen());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_that_no_machine_has_is_refused() {
+        for cache in [CacheType::F32, CacheType::F16, CacheType::Q8_0, CacheType::Q4_0] {
+            let plan = Plan { page_tokens: 32, pages: u32::MAX, batch_tokens: 1, batch_outputs: 1, cache };
+            let bytes = Cache::bytes(&plan, 1 << 16, 256);
+            let error = probe(bytes).expect_err("no machine has as much").to_string();
+            assert!(error.contains(&bytes.to_string()) && error.contains("--context"), "{error}");
+        }
+    }
+
+    #[test]
+    fn as_many_bytes_are_asked_for_as_are_counted() {
+        for (cache, expected) in [
+            (CacheType::F32, 2 * 4 * 80),
+            (CacheType::F16, 2 * 2 * 80),
+            // Three blocks of keys with a scale each and of values, and two numbers for the scale of values.
+            (CacheType::Q8_0, 3 * 34 + 3 * 32 + 8),
+            (CacheType::Q4_0, 3 * 18 + 3 * 16 + 8),
+        ] {
+            let plan = Plan { page_tokens: 16, pages: 3, batch_tokens: 1, batch_outputs: 1, cache };
+            assert_eq!(Cache::bytes(&plan, 2, 80), 3 * 16 * 2 * expected, "{cache:?}");
+            let held = match &Cache::new(&plan, 2, 80).kept {
+                Kept::F32(numbers) => 4 * (numbers.keys.len() + numbers.values.len()),
+                Kept::F16(numbers) => 2 * (numbers.keys.len() + numbers.values.len()),
+                Kept::Q8_0(bytes) | Kept::Q4_0(bytes) => bytes.held(),
+            };
+            assert_eq!(held as u64, Cache::bytes(&plan, 2, 80), "{cache:?}");
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The CPU as an executor: a launch computes at once, a sample reads what is there.
 
-use kauri_arch::Shape;
+use kauri_arch::{Mixer, Shape};
 use kauri_device::{
     Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Measured, OpCost, Plan, Sampled, Weight, forward,
 };
 
+use crate::cache::{self, Cache};
 use crate::ceilings;
 use crate::detect::Kernels;
 use crate::ops::Cpu;
@@ -22,10 +23,17 @@ pub struct CpuExecutor {
 
 impl CpuExecutor {
     /// Sizes every buffer; nothing is allocated after.
-    pub fn new(shape: Shape<Weight>, plan: Plan, kernels: Kernels, threads: usize) -> Self {
+    ///
+    /// # Errors
+    /// When the machine has no room for the cache.
+    pub fn new(shape: Shape<Weight>, plan: Plan, kernels: Kernels, threads: usize) -> Result<Self, DeviceError> {
+        let caches = shape.blocks.iter().map(|block| match &block.mixer.op {
+            Mixer::Attention(attention) => Cache::bytes(&plan, attention.kv_heads, attention.head_dim),
+        });
+        cache::probe(caches.fold(0, u64::saturating_add))?;
         let cpu = Cpu::new(&shape, &plan, kernels, threads);
         let tokens = Vec::with_capacity(plan.batch_outputs as usize);
-        Self { shape, plan, cpu, rows: 0, tokens, measuring: false, costs: Vec::new() }
+        Ok(Self { shape, plan, cpu, rows: 0, tokens, measuring: false, costs: Vec::new() })
     }
 }
 

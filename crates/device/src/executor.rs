@@ -72,7 +72,9 @@ pub enum DeviceError {
         what: String,
     },
     /// There is not enough memory.
-    #[error("the {device} has no room for {what}: {bytes} bytes could not be had; try a smaller --context")]
+    #[error(
+        "the {device} has no room for {what}: {bytes} bytes could not be had; try a smaller --context, or a smaller --cache-type"
+    )]
     OutOfMemory {
         /// The device.
         device: &'static str,

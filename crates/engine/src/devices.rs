@@ -34,7 +34,7 @@ pub(crate) fn executor(
             let wanted = isa.unwrap_or_else(Isa::best);
             let kernels = Kernels::new(wanted)
                 .ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))?;
-            Ok(Box::new(CpuExecutor::new(shape, plan, kernels, threads)))
+            Ok(Box::new(CpuExecutor::new(shape, plan, kernels, threads)?))
         }
         DeviceChoice::Cuda => Err(Error::NoDevice("this build has no CUDA device; use --device cpu".to_owned())),
         DeviceChoice::Wgpu => Err(Error::NoDevice("this build has no wgpu device; use --device cpu".to_owned())),

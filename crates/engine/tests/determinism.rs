@@ -170,7 +170,8 @@ impl Setup {
             cache: self.cache,
         };
         let kernels = Kernels::new(self.isa).expect("supported, as was asked before");
-        Model { executor: CpuExecutor::new(self.shape.clone(), plan, kernels, threads), sequence_pages }
+        let executor = CpuExecutor::new(self.shape.clone(), plan, kernels, threads).expect("room for a small model");
+        Model { executor, sequence_pages }
     }
 }
 

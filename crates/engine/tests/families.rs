@@ -167,7 +167,8 @@ fn load(path: &Path, cache: CacheType, isa: Isa) -> Model {
     let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
     let plan = Plan { page_tokens: 16, pages: 24, batch_tokens: 64, batch_outputs: 64, cache };
     let vocab = shape.vocab as usize;
-    Model { executor: CpuExecutor::new(shape, plan, Kernels::new(isa).expect("a supported instruction set"), 2), vocab }
+    let kernels = Kernels::new(isa).expect("a supported instruction set");
+    Model { executor: CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model"), vocab }
 }
 
 /// Every family directory to test: the repository's own and, where they are there, the shared ones.

@@ -42,6 +42,8 @@ pub struct Scratch {
     starts: Vec<i32>,
     /// (rows, segment): weights as bytes.
     weights: Vec<u8>,
+    /// The largest score of each group, minus infinity where nothing is seen: (rows, groups and as many again).
+    most: [[f32; SIDE]; ROWS],
     /// What a step of each group's weights stands for.
     steps: [[f32; SIDE]; ROWS],
 }
@@ -55,6 +57,7 @@ impl Scratch {
             scales: vec![0.0; ROWS * width / BLOCK],
             starts: vec![0; ROWS * width / BLOCK],
             weights: vec![0; ROWS * SEGMENT],
+            most: [[f32::NEG_INFINITY; SIDE]; ROWS],
             steps: [[0.0; SIDE]; ROWS],
         }
     }
@@ -155,8 +158,15 @@ pub unsafe fn segment<V: Vector, P: Packed>(
                 };
             }
         }
+        // Step by step for all rows: what one step of a row waits for is done while others are.
         for row in 0..count {
             mask::<V>(task, row, groups, scratch, cache);
+            find_most::<V>(row, groups, scratch);
+        }
+        for row in 0..count {
+            find_steps::<V>(row, scratch);
+        }
+        for row in 0..count {
             soften::<V>(row, groups, scratch, cache);
         }
         let width = padded(task.attention.head_dim as usize);
@@ -279,7 +289,52 @@ unsafe fn mask<V: Vector>(
     }
 }
 
-/// Turns the scores of a row into bytes, a step for each group, and the row's softmax.
+/// Finds the largest score of each group for a row.
+///
+/// # Safety
+/// As [`segment`].
+#[inline(always)]
+unsafe fn find_most<V: Vector>(row: usize, groups: &[Group], scratch: &mut super::Scratch) {
+    let scores = scratch.scores[row * SEGMENT..][..SEGMENT].as_ptr();
+    let most_of = &mut scratch.bytes.most[row];
+    *most_of = [f32::NEG_INFINITY; SIDE];
+    for group in groups {
+        // SAFETY: vectors lie inside the row.
+        unsafe {
+            let mut most = V::float(f32::NEG_INFINITY);
+            for at in (0..GROUP).step_by(V::LANES) {
+                most = V::max(V::load(scores.add(group.number * GROUP + at)), most);
+            }
+            most_of[group.number] = V::most(most);
+        }
+    }
+}
+
+/// Finds the largest score of a row, and what a step of each group's weights stands for beside it.
+///
+/// # Safety
+/// As [`segment`].
+#[inline(always)]
+unsafe fn find_steps<V: Vector>(row: usize, scratch: &mut super::Scratch) {
+    let (most_of, steps) = (&scratch.bytes.most[row], &mut scratch.bytes.steps[row]);
+    // SAFETY: vectors lie inside arrays of sixteen.
+    unsafe {
+        let mut most = V::float(f32::NEG_INFINITY);
+        for at in (0..SIDE).step_by(V::LANES) {
+            most = V::max(V::load(most_of.as_ptr().add(at)), most);
+        }
+        let most = V::most(most);
+        for at in (0..SIDE).step_by(V::LANES) {
+            let group = V::load(most_of.as_ptr().add(at));
+            // A group that the row does not see has none; the difference is not a number where it sees no group at all.
+            let step = V::zero_under(vector::exp2::<V>(V::sub(group, V::float(most))), group, f32::MIN);
+            V::store(step, steps.as_mut_ptr().add(at));
+        }
+        scratch.part.softmax.most[row] = most * LN_2;
+    }
+}
+
+/// Turns the scores of a row into bytes, and sums them.
 ///
 /// # Safety
 /// As [`segment`].
@@ -292,34 +347,11 @@ unsafe fn soften<V: Vector>(
 ) {
     let scores = scratch.scores[row * SEGMENT..][..SEGMENT].as_ptr();
     let weights = scratch.bytes.weights[row * SEGMENT..][..SEGMENT].as_mut_ptr();
-    let steps = &mut scratch.bytes.steps[row];
-    // SAFETY: vectors lie inside arrays of sixteen, rows of the scratch, and sixteens of places.
+    let (most_of, steps) = (&scratch.bytes.most[row], &scratch.bytes.steps[row]);
+    let seen = &scratch.seen[row];
+    // SAFETY: vectors lie inside rows of the scratch, and sixteens of places.
     unsafe {
-        let mut most_of = [f32::NEG_INFINITY; SIDE];
-        for group in groups {
-            let mut most = V::float(f32::NEG_INFINITY);
-            for at in (0..GROUP).step_by(V::LANES) {
-                most = V::max(V::load(scores.add(group.number * GROUP + at)), most);
-            }
-            most_of[group.number] = V::most(most);
-        }
-        let mut most = V::float(f32::NEG_INFINITY);
-        for at in (0..SIDE).step_by(V::LANES) {
-            most = V::max(V::load(most_of.as_ptr().add(at)), most);
-        }
-        let most = V::most(most);
-        if most == f32::NEG_INFINITY {
-            scratch.part.softmax[row] = (most, 0.0);
-            steps.fill(0.0);
-            std::slice::from_raw_parts_mut(weights, SEGMENT).fill(0);
-            return;
-        }
-        for at in (0..SIDE).step_by(V::LANES) {
-            let group = V::load(most_of.as_ptr().add(at));
-            let step = V::zero_under(vector::exp2::<V>(V::sub(group, V::float(most))), group, f32::MIN);
-            V::store(step, steps.as_mut_ptr().add(at));
-        }
-        let (seen, mut total) = (&scratch.seen[row], V::float(0.0));
+        let mut total = V::float(0.0);
         for group in groups {
             let (scores, weights) = (scores.add(group.number * GROUP), weights.add(group.number * GROUP));
             let (base, mut sum) = (V::float(most_of[group.number] - LOG2_255), V::float(0.0));
@@ -330,6 +362,7 @@ unsafe fn soften<V: Vector>(
                     sum = V::mul_add(weight, V::load(cache.inverses.as_ptr().add(group.place(at))), sum);
                 }
             } else {
+                // Where nothing is seen all differences are minus infinity or not a number, and all weights zero.
                 for at in (0..GROUP).step_by(V::LANES) {
                     let (first, last) = lanes(seen, group.position + at, V::LANES);
                     let weight = vector::exp2::<V>(V::sub(V::load(scores.add(at)), base));
@@ -342,7 +375,7 @@ unsafe fn soften<V: Vector>(
             }
             total = V::mul_add(sum, V::float(steps[group.number]), total);
         }
-        scratch.part.softmax[row] = (most * LN_2, V::sum(total));
+        scratch.part.softmax.sums[row] = V::sum(total);
     }
 }
 

@@ -24,61 +24,72 @@ pub unsafe fn segment<V: Vector, E: Stored>(
     // Rows are in the order of their positions.
     let (start, end) = (scratch.seen[0].start, scratch.seen[tile.rows.len() - 1].end);
     let range = start.max(segment * SEGMENT)..end.min((segment + 1) * SEGMENT);
-    let mut row = 0;
-    while row < tile.rows.len() {
-        // SAFETY: the caller's contract is the same, and the tile has as many rows.
-        unsafe {
-            row += match tile.rows.len() - row {
-                8.. => rows::<V, E, 8, 2>(task, tile, row, &range, scratch, cache),
-                4.. => rows::<V, E, 4, 4>(task, tile, row, &range, scratch, cache),
-                2.. => rows::<V, E, 2, 8>(task, tile, row, &range, scratch, cache),
-                _ => rows::<V, E, 1, 8>(task, tile, row, &range, scratch, cache),
+    let (count, base) = (tile.rows.len(), segment * SEGMENT);
+    let columns = range.start / TOGETHER * TOGETHER - base..range.end.next_multiple_of(TOGETHER) - base;
+    // SAFETY: the caller's contract is the same, and the tile has as many rows.
+    unsafe {
+        for column in columns.clone().step_by(TOGETHER) {
+            let (position, last, mut row) = (base + column, range.end - 1, 0);
+            while row < count {
+                row += match count - row {
+                    8.. => score::<V, E, 8>(task, tile, row, position, last, scratch, cache),
+                    4.. => score::<V, E, 4>(task, tile, row, position, last, scratch, cache),
+                    2.. => score::<V, E, 2>(task, tile, row, position, last, scratch, cache),
+                    _ => score::<V, E, 1>(task, tile, row, position, last, scratch, cache),
+                };
+            }
+        }
+        for row in 0..count {
+            let (most, sum) = exponentials::<V>(&mut scratch.scores[row * SEGMENT..][columns.clone()]);
+            (scratch.part.softmax.most[row], scratch.part.softmax.sums[row]) = (most, sum);
+        }
+        // A few channels of all positions stay in the first-level cache while all rows are summed.
+        let (vectors, mut vector) = (cache.width / V::LANES, 0);
+        while vector < vectors {
+            vector += match (count, vectors - vector) {
+                (8.., 2..) => channels::<V, E, 2>(task, tile, &range, vector, scratch, cache),
+                (4.., 4..) => channels::<V, E, 4>(task, tile, &range, vector, scratch, cache),
+                (..4, 8..) => channels::<V, E, 8>(task, tile, &range, vector, scratch, cache),
+                _ => channels::<V, E, 1>(task, tile, &range, vector, scratch, cache),
             };
         }
     }
 }
 
-/// `R` rows from `row` on; sums over values take `C` vectors at a time. Gives back `R`.
+/// Sums `C` vectors of values from number `vector` on for all rows. Gives back `C`.
 ///
 /// # Safety
-/// As [`segment`]; the tile has the rows.
+/// As [`segment`]; the vectors lie inside the width.
 #[inline(always)]
-unsafe fn rows<V: Vector, E: Stored, const R: usize, const C: usize>(
+unsafe fn channels<V: Vector, E: Stored, const C: usize>(
     task: &Task<'_>,
     tile: &Tile,
-    row: usize,
     range: &Range<usize>,
+    vector: usize,
     scratch: &mut Scratch,
     cache: &Numbers<&[E]>,
 ) -> usize {
-    let base = range.start / SEGMENT * SEGMENT;
-    let columns = range.start / TOGETHER * TOGETHER - base..range.end.next_multiple_of(TOGETHER) - base;
-    for column in columns.clone().step_by(TOGETHER) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { score::<V, E, R>(task, tile, row, base + column, range.end - 1, scratch, cache) };
-    }
-    for row in row..row + R {
-        // SAFETY: a whole number of vectors; the CPU has the instructions.
-        scratch.part.softmax[row] = unsafe { exponentials::<V>(&mut scratch.scores[row * SEGMENT..][columns.clone()]) };
-    }
-    let vectors = cache.width / V::LANES;
-    // SAFETY: the caller's contract is the same; vectors lie inside the width.
-    unsafe {
-        for vector in (0..vectors / C * C).step_by(C) {
-            weigh::<V, E, R, C>(task, tile, row, range, vector * V::LANES, scratch, cache);
-        }
-        for vector in vectors / C * C..vectors {
-            weigh::<V, E, R, 1>(task, tile, row, range, vector * V::LANES, scratch, cache);
+    let (count, start, mut row) = (tile.rows.len(), vector * V::LANES, 0);
+    while row < count {
+        // SAFETY: the caller's contract is the same, and the tile has as many rows. More sums than there are registers are
+        // never asked for: eight vectors of at most three rows.
+        unsafe {
+            row += match count - row {
+                8.. if C <= 2 => weigh::<V, E, 8, C>(task, tile, row, range, start, scratch, cache),
+                4.. if C <= 4 => weigh::<V, E, 4, C>(task, tile, row, range, start, scratch, cache),
+                2.. => weigh::<V, E, 2, C>(task, tile, row, range, start, scratch, cache),
+                _ => weigh::<V, E, 1, C>(task, tile, row, range, start, scratch, cache),
+            };
         }
     }
-    R
+    C
 }
 
 /// Writes the scores of `R` queries with the tokens from `position` on; minus infinity where a query does not see. `last` is a
-/// position that is stored: nothing is read behind its sixteen.
+/// position that is stored: nothing is read behind its sixteen. Gives back `R`.
 ///
 /// # Safety
-/// As [`rows`].
+/// As [`segment`]; the tile has the rows.
 #[inline(always)]
 unsafe fn score<V: Vector, E: Stored, const R: usize>(
     task: &Task<'_>,
@@ -88,7 +99,7 @@ unsafe fn score<V: Vector, E: Stored, const R: usize>(
     last: usize,
     scratch: &mut Scratch,
     cache: &Numbers<&[E]>,
-) {
+) -> usize {
     let head_dim = task.attention.head_dim as usize;
     let places = task.places(tile);
     let mut queries: [&[f32]; R] = [&[]; R];
@@ -119,6 +130,7 @@ unsafe fn score<V: Vector, E: Stored, const R: usize>(
             }
         }
     }
+    R
 }
 
 /// The scaled and capped scores of `R` queries with two vectors of tokens whose keys stand side by side, `SIDE` apart.
@@ -185,9 +197,10 @@ unsafe fn exponentials<V: Vector>(scores: &mut [f32]) -> (f32, f32) {
 }
 
 /// Sums the values of the positions `range` by the exponentials in `scratch`, for `C` vectors from `start` on of each of `R` rows.
+/// Gives back `R`.
 ///
 /// # Safety
-/// As [`rows`]; the vectors lie inside the width.
+/// As [`segment`]; the tile has the rows, and the vectors lie inside the width.
 #[inline(always)]
 unsafe fn weigh<V: Vector, E: Stored, const R: usize, const C: usize>(
     task: &Task<'_>,
@@ -197,7 +210,7 @@ unsafe fn weigh<V: Vector, E: Stored, const R: usize, const C: usize>(
     start: usize,
     scratch: &mut Scratch,
     cache: &Numbers<&[E]>,
-) {
+) -> usize {
     debug_assert!(row + R <= ROWS);
     let (places, width) = (task.places(tile), padded(task.attention.head_dim as usize));
     let base = range.start / SEGMENT * SEGMENT;
@@ -232,4 +245,5 @@ unsafe fn weigh<V: Vector, E: Stored, const R: usize, const C: usize>(
             }
         }
     }
+    R
 }

@@ -204,6 +204,18 @@ impl Bytes<Vec<u8>, Vec<f16>, Vec<f32>> {
         }
     }
 
+    /// Bytes of one key and one value of so many blocks.
+    pub fn bytes<P: Packed>(blocks: usize) -> usize {
+        blocks * (2 * P::BYTES + size_of::<f16>()) + 2 * size_of::<f32>()
+    }
+
+    /// Bytes in memory.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        let scales = 2 * self.key_scales.len() + 4 * (self.logarithms.len() + self.inverses.len());
+        self.keys.len() + self.values.len() + scales
+    }
+
     /// One of the heads.
     pub fn head<P: Packed>(&self, head: usize) -> Bytes<&[u8], &[f16], &[f32]> {
         Bytes {
