@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use kauri_formats::Quant;
 
 use crate::activation::{Activations, Tile};
-use crate::product::{LANES_MAX, Multiply, NUMBERS, Panel, Part};
+use crate::product::{Ahead, LANES_MAX, Multiply, NUMBERS, Panel, Part};
 use crate::vector::Vector;
 
 /// A floating-point number as it is stored.
@@ -128,7 +128,20 @@ impl<'a> Rows<'a> {
         Self { stored, row_bytes, offsets, next }
     }
 
-    /// Sixteen bytes of each row from `column` on, zeros behind its end; asks for as many of the rows that follow in memory.
+    /// Asks for as much of the next strip as [`Self::columns`] gives: a stream for each vector of rows, since several are
+    /// fetched ahead further than one.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn ask<V: Vector, E: Element>(&self, column: usize) {
+        for line in (0..V::LANES * 16).step_by(64) {
+            // SAFETY: the caller's contract is the same; an address may lie anywhere.
+            unsafe { V::prefetch(self.next.wrapping_add(column * E::BYTES * V::LANES + line).cast()) };
+        }
+    }
+
+    /// Sixteen bytes of each row from `column` on, zeros behind its end.
     ///
     /// # Safety
     /// The rows have the column; the CPU has the instructions of `V`.
@@ -138,9 +151,6 @@ impl<'a> Rows<'a> {
         // SAFETY: reads end with the row, or lie in an array.
         unsafe {
             if at + 16 <= self.row_bytes {
-                for line in (0..V::LANES * 16).step_by(64) {
-                    V::prefetch(self.next.wrapping_add(at * V::LANES + line).cast());
-                }
                 return V::columns16(self.stored.as_ptr().add(at), &self.offsets);
             }
             let mut rest = [0; LANES_MAX * 16];
@@ -166,15 +176,17 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
     }
 
     #[inline(always)]
-    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, panel: &mut Panel) {
+    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
         let width = columns.len().next_multiple_of(RUN);
         let run = 16 / E::BYTES;
+        let each = ahead.each(columns.len().div_ceil(run) * V::FLOAT_STRIPS);
         for part in 0..V::FLOAT_STRIPS {
             let rows = Rows::new::<V>(stored, row_bytes, part);
             // SAFETY: the panel has room for `width` columns of every vector of rows; the rows hold the columns.
             unsafe {
                 let out = panel.numbers.as_mut_ptr().add(part * width * V::LANES);
                 for column in (0..columns.len()).step_by(run) {
+                    ahead.ask::<V>(each);
                     let words = rows.columns::<V, E>(columns.start + column);
                     for index in 0..run {
                         let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
@@ -200,6 +212,7 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
                 for r in 0..R {
                     let mut sum = total[r];
                     for column in (line..whole.min(line + 4 * run)).step_by(run) {
+                        rows[r].ask::<V, E>(column);
                         let words = rows[r].columns::<V, E>(column);
                         for index in 0..run {
                             let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
@@ -231,12 +244,17 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         part: &Part,
         panel: &Panel,
         input: &*const f32,
+        mut ahead: Ahead,
         total: &mut [[V::Float; T]; R],
     ) {
         let width = part.columns.next_multiple_of(RUN);
+        let each = ahead.each(part.columns.div_ceil(RUN));
         // SAFETY: the panel and the input hold the part's columns.
         unsafe {
             for column in 0..part.columns {
+                if column % RUN == 0 {
+                    ahead.ask::<V>(each);
+                }
                 let mut weights = [V::float(0.0); R];
                 for r in 0..R {
                     weights[r] = V::load(panel.numbers.as_ptr().add((r * width + column) * V::LANES));

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::activation::{self, Activations, Correction, Tile};
-use crate::product::{CHUNK, LANES_MAX, Multiply, Panel, Part};
+use crate::product::{Ahead, CHUNK, LANES_MAX, Multiply, Panel, Part};
 use crate::vector::Vector;
 
 /// How one storage type becomes a panel.
@@ -94,14 +94,14 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     }
 
     #[inline(always)]
-    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, panel: &mut Panel) {
+    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
         let count = stored.len() / row_bytes;
         let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;
+        let each = ahead.each(blocks.len() * V::STRIPS);
         for part in 0..V::STRIPS {
             // A short last strip reads its last row again in the lanes that it does not have.
             let offsets: [i32; LANES_MAX] =
                 std::array::from_fn(|lane| ((part * V::LANES + lane).min(count - 1) * row_bytes) as i32);
-            let next = stored.as_ptr().wrapping_add((V::STRIPS + part) * V::LANES * row_bytes);
             for (index, block) in blocks.clone().enumerate() {
                 let column = part * columns.len() + index * U::COLUMNS;
                 let group = column / U::GROUP * V::LANES;
@@ -113,11 +113,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
                         scales: panel.scales.as_mut_ptr().add(group),
                         minimums: panel.minimums.as_mut_ptr().add(group),
                     };
-                    // The rows of the next strip follow these in memory: asked for as a stream, while these are computed.
-                    let ahead = next.wrapping_add(block * U::BYTES * V::LANES);
-                    for line in (0..V::LANES * U::BYTES).step_by(64) {
-                        V::prefetch(ahead.wrapping_add(line).cast());
-                    }
+                    ahead.ask::<V>(each);
                     U::unpack::<V>(stored.as_ptr().add(block * U::BYTES), &offsets, out);
                 }
             }
@@ -146,11 +142,17 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         part: &Part,
         panel: &Panel,
         input: &Input,
+        mut ahead: Ahead,
         total: &mut [[V::Float; T]; R],
     ) {
-        for number in 0..part.columns / U::GROUP {
+        let groups = part.columns / U::GROUP;
+        let each = ahead.each(groups);
+        for number in 0..groups {
             // SAFETY: the caller's contract is the same, and the part has the group.
-            unsafe { group::<V, U, R, T>(part.columns, panel, input, number, total) };
+            unsafe {
+                ahead.ask::<V>(each);
+                group::<V, U, R, T>(part.columns, panel, input, number, total);
+            }
         }
     }
 }

@@ -21,6 +21,10 @@ pub const LANES_MAX: usize = 16;
 const STRIPS_MAX: usize = 4;
 /// Tokens that are few.
 const FEW: usize = 4;
+/// Tokens whose products take as long as unpacking.
+const EVEN: usize = 12;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 /// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
 pub const CHUNK: usize = 1024;
 /// Floating-point weights unpacked at a time: 32 KiB.
@@ -42,12 +46,12 @@ pub trait Multiply<V: Vector> {
     /// The stored bytes of a row.
     fn row_bytes(columns: usize) -> usize;
 
-    /// Unpacks some columns of some rows, `LANES` rows after the other; asks for those of the rows that follow in memory.
+    /// Unpacks some columns of some rows, `LANES` rows after the other; asks for `ahead` meanwhile.
     ///
     /// # Safety
     /// `stored` holds one row or more of `row_bytes` bytes; `columns` are at most [`Self::COLUMNS`] and begin with a block; the CPU
     /// has the instructions of `V`.
-    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, panel: &mut Panel);
+    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, ahead: Ahead, panel: &mut Panel);
 
     /// The sums of the only token, without a panel, where that is quicker; the same bits.
     ///
@@ -58,7 +62,7 @@ pub trait Multiply<V: Vector> {
     /// The activations of a tile in the columns of the part: checks that everything is there.
     fn input(x: &Activations, part: &Part, tile: Tile) -> Self::Input;
 
-    /// Adds the products of the part's columns with the `T` tokens of a tile.
+    /// Adds the products of the part's columns with the `T` tokens of a tile; asks for `ahead` meanwhile.
     ///
     /// # Safety
     /// The panel is filled with the part, `input` is of the part and a tile of `T` tokens; the CPU has the instructions of `V`.
@@ -66,8 +70,52 @@ pub trait Multiply<V: Vector> {
         part: &Part,
         panel: &Panel,
         input: &Self::Input,
+        ahead: Ahead,
         total: &mut [[V::Float; T]; R],
     );
+}
+
+/// Weights that will be read soon, to be asked for while something is computed: evenly, since a core waits for few lines of
+/// memory at a time, and stands still with more.
+#[derive(Clone, Copy)]
+pub struct Ahead {
+    start: *const u8,
+    bytes: usize,
+}
+
+impl Ahead {
+    /// Those of the strip that follows `stored` in memory, which has as many bytes.
+    fn behind(stored: &[u8], strip_bytes: usize, bytes: Range<usize>) -> Self {
+        Self { start: stored.as_ptr().wrapping_add(strip_bytes + bytes.start), bytes: bytes.len() }
+    }
+
+    /// What falls to `range` of `count`.
+    fn share(self, range: Range<usize>, count: usize) -> Self {
+        let byte = |index: usize| self.bytes * index / count / LINE * LINE;
+        let (start, end) = (byte(range.start), byte(range.end));
+        Self { start: self.start.wrapping_add(start), bytes: end - start }
+    }
+
+    /// For a loop of so many turns: what [`Self::ask`] wants to know, the bytes of a turn.
+    #[inline(always)]
+    pub fn each(self, turns: usize) -> usize {
+        self.bytes.div_ceil(turns).next_multiple_of(LINE)
+    }
+
+    /// Asks for the next `bytes`, a whole number of lines, of what is left.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    pub unsafe fn ask<V: Vector>(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        for line in (0..bytes).step_by(LINE) {
+            // SAFETY: the caller's contract is the same; an address may lie anywhere.
+            unsafe { V::prefetch(self.start.wrapping_add(line).cast()) };
+        }
+        self.start = self.start.wrapping_add(bytes);
+        self.bytes -= bytes;
+    }
 }
 
 /// One worker's unpacked weights.
@@ -168,15 +216,21 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
             return;
         }
     }
-    let most = if product.x.rows().tokens > FEW { M::COLUMNS } else { M::COLUMNS_FOR_FEW };
+    let tokens = product.x.rows().tokens;
+    let most = if tokens > FEW { M::COLUMNS } else { M::COLUMNS_FOR_FEW };
     let mut start = 0;
     while start < product.columns {
         let columns = most.min(product.columns - start);
         let part = Part { start, columns, rows: rows.clone() };
+        // As much of the next strip as is computed of this one.
+        let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
+        let ahead = Ahead::behind(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
+        let (while_filling, time) = if (2..=4 * EVEN).contains(&tokens) { (EVEN, EVEN + tokens) } else { (1, 1) };
         // SAFETY: the rows hold the columns, and the panel has room for them; the rest is the caller's contract.
         unsafe {
-            M::fill(stored, row_bytes, start..start + columns, &mut scratch.panel);
-            tiles::<V, M>(product, &part, scratch);
+            let now = ahead.share(0..while_filling, time);
+            M::fill(stored, row_bytes, start..start + columns, now, &mut scratch.panel);
+            tiles::<V, M>(product, &part, ahead.share(while_filling..time, time), scratch);
         }
         start += columns;
     }
@@ -212,27 +266,28 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
 /// # Safety
 /// As [`strip`]; the panel is filled with the part.
 #[inline(always)]
-unsafe fn tiles<V: Vector, M: Multiply<V>>(product: &Product<'_>, part: &Part, scratch: &mut Scratch) {
+unsafe fn tiles<V: Vector, M: Multiply<V>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
     let rows = product.x.rows();
     let mut token = 0;
     while token < rows.tokens {
         let at = rows.tile(token);
+        let ahead = ahead.share(token..token + at.width, rows.tokens);
         // SAFETY: the caller's contract is the same, and the tile is as wide.
         unsafe {
             match (M::STRIPS, at.width) {
-                (1, 8) => tile::<V, M, 1, 8>(product, part, at, scratch),
-                (1, 6) => tile::<V, M, 1, 6>(product, part, at, scratch),
-                (1, 4) => tile::<V, M, 1, 4>(product, part, at, scratch),
-                (1, 2) => tile::<V, M, 1, 2>(product, part, at, scratch),
-                (1, 1) => tile::<V, M, 1, 1>(product, part, at, scratch),
-                (2, 6) => tile::<V, M, 2, 6>(product, part, at, scratch),
-                (2, 4) => tile::<V, M, 2, 4>(product, part, at, scratch),
-                (2, 2) => tile::<V, M, 2, 2>(product, part, at, scratch),
-                (2, 1) => tile::<V, M, 2, 1>(product, part, at, scratch),
-                (4, 6) => tile::<V, M, 4, 6>(product, part, at, scratch),
-                (4, 4) => tile::<V, M, 4, 4>(product, part, at, scratch),
-                (4, 2) => tile::<V, M, 4, 2>(product, part, at, scratch),
-                (4, 1) => tile::<V, M, 4, 1>(product, part, at, scratch),
+                (1, 8) => tile::<V, M, 1, 8>(product, part, at, ahead, scratch),
+                (1, 6) => tile::<V, M, 1, 6>(product, part, at, ahead, scratch),
+                (1, 4) => tile::<V, M, 1, 4>(product, part, at, ahead, scratch),
+                (1, 2) => tile::<V, M, 1, 2>(product, part, at, ahead, scratch),
+                (1, 1) => tile::<V, M, 1, 1>(product, part, at, ahead, scratch),
+                (2, 6) => tile::<V, M, 2, 6>(product, part, at, ahead, scratch),
+                (2, 4) => tile::<V, M, 2, 4>(product, part, at, ahead, scratch),
+                (2, 2) => tile::<V, M, 2, 2>(product, part, at, ahead, scratch),
+                (2, 1) => tile::<V, M, 2, 1>(product, part, at, ahead, scratch),
+                (4, 6) => tile::<V, M, 4, 6>(product, part, at, ahead, scratch),
+                (4, 4) => tile::<V, M, 4, 4>(product, part, at, ahead, scratch),
+                (4, 2) => tile::<V, M, 4, 2>(product, part, at, ahead, scratch),
+                (4, 1) => tile::<V, M, 4, 1>(product, part, at, ahead, scratch),
                 other => unreachable!("strips and tokens of a tile: {other:?}"),
             }
         }
@@ -253,6 +308,7 @@ unsafe fn tile<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
     product: &Product<'_>,
     part: &Part,
     tile: Tile,
+    ahead: Ahead,
     scratch: &mut Scratch,
 ) {
     let input = M::input(product.x, part, tile);
@@ -269,7 +325,7 @@ unsafe fn tile<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
                 }
             }
         }
-        M::add(part, &scratch.panel, &input, &mut total);
+        M::add(part, &scratch.panel, &input, ahead, &mut total);
         for r in 0..R {
             for t in 0..T {
                 V::store(total[r][t], at.add((t * R + r) * V::LANES));
