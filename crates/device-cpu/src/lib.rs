@@ -1,6 +1,7 @@
 //! The CPU device: scalar kernels, shared over a pool of threads.
 //!
-//! Weights are read where the file is mapped. This crate sees no request and no file.
+//! Weights are read where the file is mapped. This crate sees no request, and no file but those in which Linux describes the
+//! machine.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -18,6 +19,7 @@ mod panel;
 mod pool;
 mod product;
 mod quant;
+mod topology;
 mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -25,3 +27,4 @@ mod x86_64;
 pub use detect::{Isa, Kernels};
 pub use executor::CpuExecutor;
 pub use ops::Cpu;
+pub use topology::Topology;

@@ -6,7 +6,8 @@
 //! find that there is nothing left to do.
 //!
 //! A worker waits for work by spinning, then yielding, then parking: the next operation finds it awake, a busy machine gets
-//! its core back, an idle engine costs nothing. The caller is thread 0. The pool does not know what the work is.
+//! its core back, an idle engine costs nothing. The caller is thread 0, and stays where its owner wants it; where the machine has
+//! several memories, workers [stay on their cores](Topology). The pool does not know what the work is.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -15,6 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle, Thread};
+
+use crate::topology::{self, Topology};
 
 /// Polls before a waiting thread offers its core to others: about 20 microseconds, longer than the gap between two
 /// operations of a pass.
@@ -105,10 +108,16 @@ impl Pool {
             seats: (0..threads).map(seat).collect(),
             job: UnsafeCell::new(None),
         });
+        let topology = Topology::of_this_machine();
         let workers = (1..threads).map(|index| {
             let shared = Arc::clone(&shared);
             let name = format!("kauri-cpu-{index}");
-            let handle = thread::Builder::new().name(name).spawn(move || shared.work(index)).expect("a thread starts");
+            let place = topology.place(index, threads);
+            let work = move || {
+                place.into_iter().for_each(topology::stay);
+                shared.work(index);
+            };
+            let handle = thread::Builder::new().name(name).spawn(work).expect("a thread starts");
             Worker { thread: handle.thread().clone(), handle: Some(handle) }
         });
         let workers = workers.collect();

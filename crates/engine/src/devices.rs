@@ -2,10 +2,13 @@
 
 use kauri_arch::Shape;
 use kauri_device::{CacheType, Executor, Plan, Weight};
-use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
+use kauri_device_cpu::{CpuExecutor, Isa, Kernels, Topology};
 use kauri_formats::Quant;
 
 use crate::error::Error;
+
+/// Threads beyond this many for each logical CPU only wait for each other.
+const THREADS_A_CPU_MAX: usize = 4;
 
 /// Where a model runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +60,8 @@ pub fn has_simd() -> bool {
     Isa::best() != Isa::Scalar
 }
 
-/// The cores of this machine that this process may use.
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+/// CPU threads: as many as are wanted, within reason; else one for each core that this process may use.
+pub(crate) fn threads(wanted: Option<usize>) -> usize {
+    let topology = Topology::of_this_machine();
+    wanted.map_or(topology.threads(), |threads| threads.clamp(1, THREADS_A_CPU_MAX * topology.parallelism()))
 }

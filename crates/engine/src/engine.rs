@@ -25,7 +25,7 @@ pub struct Options {
     pub device: DeviceChoice,
     /// CPU instructions; the best that the CPU has where unset.
     pub isa: Option<Isa>,
-    /// CPU threads; one for each core where unset.
+    /// CPU threads; one for each core where unset, not counting second threads of a core.
     pub threads: Option<usize>,
     /// The window in tokens; the model's own, up to a default, where unset.
     pub context_tokens: Option<u32>,
@@ -50,9 +50,6 @@ pub struct Defaults {
     /// Tokens that end an answer.
     pub end_tokens: Vec<u32>,
 }
-
-/// Threads beyond this many a core only wait for each other.
-const THREADS_A_CORE_MAX: usize = 4;
 
 /// A loaded model.
 pub struct Engine {
@@ -112,8 +109,7 @@ impl Engine {
         let template = chat_template(&checkpoint).map(Template::compile).transpose()?;
         let defaults = defaults(&checkpoint, &tokenizer);
         let (long_from_tokens, vocab) = (long_from_tokens(&shape), shape.vocab);
-        let cores = devices::cores();
-        let threads = options.threads.map_or(cores, |threads| threads.clamp(1, THREADS_A_CORE_MAX * cores));
+        let threads = devices::threads(options.threads);
         let executor = devices::executor(options.device, options.isa, threads, shape, plan)?;
         checkpoint.verify_unchanged()?;
         Ok(Self {
