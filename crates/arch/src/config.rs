@@ -25,10 +25,23 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("context_length", &["max_position_embeddings", "n_positions"]),
     ("embedding_length", &["hidden_size", "n_embd"]),
     ("embedding_scale", &["embedding_multiplier"]),
+    ("expert_count", &["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"]),
+    ("expert_feed_forward_length", &["moe_intermediate_size"]),
+    ("expert_gating_func", &["scoring_func"]),
+    ("expert_group_count", &["n_group"]),
+    ("expert_group_used_count", &["topk_group"]),
+    ("expert_shared_count", &["n_shared_experts", "moe_num_shared_experts"]),
+    ("expert_shared_feed_forward_length", &["shared_expert_intermediate_size", "shared_intermediate_size"]),
+    ("expert_used_count", &["num_experts_per_tok", "moe_k"]),
+    ("expert_weights_norm", &["norm_topk_prob"]),
+    ("expert_weights_norm_min", &["moe_norm_min"]),
+    ("expert_weights_scale", &["routed_scaling_factor"]),
     ("feed_forward_length", &["intermediate_size"]),
     ("final_logit_softcapping", &["final_logit_softcapping"]),
     ("logit_scale", &["logits_scaling"]),
+    ("interleave_moe_layer_step", &["decoder_sparse_step", "moe_layer_interval"]),
     ("layer_types", &["layer_types"]),
+    ("leading_dense_block_count", &["first_k_dense_replace", "moe_layer_start_index"]),
     ("max_window_layers", &["max_window_layers"]),
     ("mlp_bias", &["mlp_bias"]),
     ("partial_rotary_factor", &["partial_rotary_factor", "rope_parameters.partial_rotary_factor", "rope_pct"]),
@@ -36,6 +49,7 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("rope.freq_base", &["rope_theta", "rope_parameters.rope_theta"]),
     ("tie_word_embeddings", &["tie_word_embeddings"]),
     ("use_parallel_residual", &["use_parallel_residual"]),
+    ("use_qk_norm", &["use_qk_norm"]),
     ("use_sliding_window", &["use_sliding_window"]),
     ("vocab_size", &["vocab_size"]),
 ];
@@ -256,6 +270,26 @@ impl<'a> Config<'a> {
         Name { tensor: self.file_name(name), dims, rows: None, role: Role::Vector { plus } }
     }
 
+    /// Part `index` of `count`, each of dimensions `dims`: a tensor of its own where the file's name has a place for the number,
+    /// else a part of one that stacks them all. One dimension is a vector, two are a matrix.
+    pub(crate) fn part(&self, name: &str, [index, count]: [u32; 2], dims: &[u32]) -> Name {
+        let file_name = self.file_name(name);
+        let tensor = file_name.replace(EACH, &index.to_string());
+        let role = if dims.len() == 1 { Role::Vector { plus: 0.0 } } else { Role::Matrix };
+        let mut dims: Vec<u64> = dims.iter().map(|&length| u64::from(length)).collect();
+        if tensor != file_name {
+            return Name { tensor, dims, rows: None, role };
+        }
+        let (index, rows) = (u64::from(index), dims[0]);
+        dims.insert(0, u64::from(count));
+        Name { tensor, dims, rows: Some(index * rows..(index + 1) * rows), role }
+    }
+
+    /// Whether the file has part `index`, as [`Self::part`] would name it.
+    pub(crate) fn has_part(&self, name: &str, index: u32) -> bool {
+        self.checkpoint.tensors.contains_key(&self.file_name(name).replace(EACH, &index.to_string()))
+    }
+
     /// Whether the file has the tensor with this canonical name.
     pub fn has(&self, name: &str) -> bool {
         self.checkpoint.tensors.contains_key(&self.file_name(name))
@@ -297,8 +331,13 @@ impl<'a> Config<'a> {
             Some((layer, slot)) => (Some(layer), slot),
             None => (None, stem),
         };
-        let names = self.family.tensors.iter().chain(HUGGING_FACE_TENSORS);
-        let name = names.clone().find(|(gguf, _)| *gguf == slot).map_or(slot, |(_, name)| name);
+        let names = || self.family.tensors.iter().chain(HUGGING_FACE_TENSORS);
+        // Some names have no suffix of their own: the table says so by having one on the other side.
+        let whole = names().find(|(gguf, _)| gguf.strip_prefix(slot).is_some_and(|rest| rest == format!(".{suffix}")));
+        if let (Some(layer), Some((_, name))) = (layer, whole) {
+            return format!("{prefix}layers.{layer}.{name}");
+        }
+        let name = names().find(|(gguf, _)| *gguf == slot).map_or(slot, |(_, name)| name);
         match layer {
             Some(layer) => format!("{prefix}layers.{layer}.{name}.{suffix}"),
             None if slot == "output" => format!("{name}.{suffix}"),
@@ -306,6 +345,9 @@ impl<'a> Config<'a> {
         }
     }
 }
+
+/// Where a Hugging Face name has the number of an expert.
+const EACH: &str = "{}";
 
 /// GGUF tensor -> Hugging Face tensor, without layer and suffix; the names that most families share.
 const HUGGING_FACE_TENSORS: &[(&str, &str)] = &[
@@ -317,10 +359,18 @@ const HUGGING_FACE_TENSORS: &[(&str, &str)] = &[
     ("attn_q_norm", "self_attn.q_norm"),
     ("attn_qkv", "self_attn.qkv_proj"),
     ("attn_v", "self_attn.v_proj"),
+    ("exp_probs_b.bias", "mlp.gate.e_score_correction_bias"),
     ("ffn_down", "mlp.down_proj"),
+    ("ffn_down_exps", "mlp.experts.{}.down_proj"),
+    ("ffn_down_shexp", "mlp.shared_experts.down_proj"),
     ("ffn_gate", "mlp.gate_proj"),
+    ("ffn_gate_exps", "mlp.experts.{}.gate_proj"),
+    ("ffn_gate_inp", "mlp.gate"),
+    ("ffn_gate_shexp", "mlp.shared_experts.gate_proj"),
     ("ffn_norm", "post_attention_layernorm"),
     ("ffn_up", "mlp.up_proj"),
+    ("ffn_up_exps", "mlp.experts.{}.up_proj"),
+    ("ffn_up_shexp", "mlp.shared_experts.up_proj"),
     ("output", "lm_head"),
     ("output_norm", "norm"),
     ("token_embd", "embed_tokens"),

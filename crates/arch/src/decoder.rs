@@ -14,7 +14,7 @@ const HIDDEN_MAX: u32 = 1 << 17;
 const LAYERS_MAX: u32 = 1 << 10;
 const HEADS_MAX: u32 = 1 << 11;
 const HEAD_DIM_MAX: u32 = 1 << 11;
-const FFN_MAX: u32 = 1 << 20;
+pub(crate) const FFN_MAX: u32 = 1 << 20;
 const VOCAB_MAX: u32 = 1 << 21;
 const CONTEXT_MAX: u32 = 1 << 28;
 
@@ -64,6 +64,7 @@ impl Numbers {
     pub fn read(config: &Config<'_>) -> Result<Self, Error> {
         config.flag("attention_bias")?;
         config.flag("mlp_bias")?;
+        config.flag("use_qk_norm")?;
         if let Some(method) = config.json("quantization_config") {
             let method = method.get("quant_method").and_then(Json::as_str).unwrap_or("unknown");
             return Err(config.unsupported(format!("a safetensors model quantised by {method:?}")));
@@ -301,6 +302,25 @@ fn long_rope_attention(context_tokens: u32, original_context_tokens: f32) -> f32
 }
 
 impl Layer<'_> {
+    pub(crate) fn numbers(&self) -> &Numbers {
+        self.numbers
+    }
+
+    /// A vector of the block, kept as it is; `name` is the whole GGUF name inside the block.
+    pub(crate) fn vector(&self, name: &str, length: u32) -> Name {
+        self.config.vector(&format!("blk.{}.{name}", self.index), length, 0.0)
+    }
+
+    /// Part `index` of `count` of a stack of matrices or vectors of dimensions `dims`; `name` as above.
+    pub(crate) fn part_of(&self, name: &str, [index, count]: [u32; 2], dims: &[u32]) -> Name {
+        self.config.part(&format!("blk.{}.{name}", self.index), [index, count], dims)
+    }
+
+    /// Whether the file has part `index` of a stack.
+    pub(crate) fn has_part(&self, name: &str, index: u32) -> bool {
+        self.config.has_part(&format!("blk.{}.{name}", self.index), index)
+    }
+
     /// The usual norm of the family over the residual stream; `slot` is the GGUF name inside the block.
     pub fn norm(&self, slot: &str) -> Norm<Name> {
         self.norm_of(slot, self.numbers.hidden)
@@ -338,6 +358,18 @@ impl Layer<'_> {
     pub fn biased(&self, slot: &str, rows: u32, columns: u32) -> Linear<Name> {
         let bias = self.config.vector(&format!("blk.{}.{slot}.bias", self.index), rows, 0.0);
         Linear { bias: Some(bias), ..self.linear(slot, rows, columns) }
+    }
+
+    /// A matrix that has no bias whatever the configuration says of others.
+    pub fn bare(&self, slot: &str, rows: u32, columns: u32) -> Linear<Name> {
+        Linear { bias: None, ..self.linear(slot, rows, columns) }
+    }
+
+    /// The norm of heads, if the file has one or the configuration says that it must.
+    pub fn head_norm(&self, slot: &str) -> Option<Norm<Name>> {
+        let must = matches!(self.config.flag("use_qk_norm"), Ok(true));
+        let there = self.config.has(&format!("blk.{}.{slot}.weight", self.index));
+        (must || there).then(|| self.norm_of(slot, self.numbers.head_dim))
     }
 
     /// Neighbouring rows of one stored matrix as several: one for each of `rows`, in order.
@@ -384,11 +416,11 @@ impl Layer<'_> {
     }
 
     /// The usual block: a norm before each of the two.
-    pub fn pre_norm(&self, attention: Attention<Name>, dense: Dense<Name>) -> Block<Name> {
+    pub fn pre_norm(&self, attention: Attention<Name>, ffn: impl Into<Ffn<Name>>) -> Block<Name> {
         let branch = |norm| Branch { norm: Some(norm), op: (), post_norm: None, scale: 1.0 };
         Block {
             mixer: branch(self.norm("attn_norm")).with(Mixer::Attention(attention)),
-            ffn: branch(self.norm("ffn_norm")).with(Ffn::Dense(dense)),
+            ffn: branch(self.norm("ffn_norm")).with(ffn.into()),
             wiring: Wiring::Sequential,
         }
     }

@@ -15,7 +15,8 @@ pub struct Family {
     pub gguf: &'static [&'static str],
     /// Its classes in `architectures` of `config.json`.
     pub hugging_face: &'static [&'static str],
-    /// Tensors whose Hugging Face name is not the usual one: (GGUF, Hugging Face), without layer and suffix.
+    /// Tensors whose Hugging Face name is not the usual one: (GGUF, Hugging Face), without layer, and without suffix unless only
+    /// the GGUF name has one. `{}` stands for the number of an expert.
     pub tensors: &'static [(&'static str, &'static str)],
     /// Settings that `config.json` keeps elsewhere than usual: (GGUF, paths).
     pub keys: &'static [(&'static str, &'static [&'static str])],
@@ -32,5 +33,5 @@ macro_rules! families {
 }
 
 families! {
-    gemma, gemma2, gemma3, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3, stablelm,
+    gemma, gemma2, gemma3, granite, llama, mistral, mixtral, olmo2, phi3, qwen2, qwen3, qwen3moe, smollm3, stablelm,
 }

@@ -7,6 +7,7 @@
 pub mod config;
 pub mod decoder;
 pub mod families;
+pub mod moe;
 pub mod name;
 pub mod shape;
 
@@ -16,8 +17,8 @@ pub use config::{Config, Error};
 pub use families::Family;
 pub use name::{Name, Role};
 pub use shape::{
-    Activation, Attention, Block, Branch, Dense, Embed, Factors, Ffn, Head, Linear, Mixer, Norm, NormKind, Rope,
-    RopeScaling, RopeStyle, Shape, Wiring,
+    Activation, Attention, Block, Branch, Dense, Embed, Factors, Ffn, GroupRank, Groups, Head, Linear, Mixer, Moe,
+    Norm, NormKind, Rope, RopeScaling, RopeStyle, Scoring, Shape, Shared, Wiring,
 };
 
 /// The family of a checkpoint and its shape, with the name of a tensor in every slot.

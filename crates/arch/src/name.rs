@@ -8,9 +8,10 @@ use std::ops::Range;
 pub struct Name {
     /// The tensor's name in this file.
     pub tensor: String,
-    /// The dimensions that the whole tensor must have, outermost first.
+    /// The dimensions that the whole tensor must have, outermost first; those of one in front count for nothing.
     pub dims: Vec<u64>,
-    /// The rows that belong to the slot, where several slots share one tensor.
+    /// The rows that belong to the slot, where several slots share one tensor. A stack of matrices is one of all their rows, a
+    /// stack of vectors one of all their values.
     pub rows: Option<Range<u64>>,
     /// What the slot is used for.
     pub role: Role,
@@ -29,13 +30,26 @@ pub enum Role {
 }
 
 impl Name {
-    /// The dimensions of the slot: those of the tensor, or of its part.
-    pub fn slot_dims(&self) -> Vec<u64> {
-        let mut dims = self.dims.clone();
-        if let (Some(rows), Some(outer)) = (&self.rows, dims.first_mut()) {
-            *outer = rows.end - rows.start;
+    /// Values of a row: one, where the slot is a vector.
+    pub fn columns(&self) -> u64 {
+        match self.role {
+            Role::Matrix => self.dims.last().copied().unwrap_or(1),
+            Role::Vector { .. } => 1,
         }
-        dims
+    }
+
+    /// The rows of the tensor that belong to the slot.
+    pub fn slot_rows(&self) -> Range<u64> {
+        let all = self.dims.iter().product::<u64>() / self.columns().max(1);
+        self.rows.clone().unwrap_or(0..all)
+    }
+
+    /// Whether a tensor of these dimensions is the one.
+    pub fn fits(&self, dims: &[u64]) -> bool {
+        fn bare(dims: &[u64]) -> &[u64] {
+            &dims[dims.iter().take_while(|&&length| length == 1).count()..]
+        }
+        bare(dims) == bare(&self.dims)
     }
 }
 

@@ -4,6 +4,10 @@
 //! to resident weights, devices run it. [`Shape::try_map`] is the only traversal. Options that change a number a kernel
 //! reads are fields; options that change which buffers exist, their order or what is cached are variants.
 
+mod moe;
+
+pub use moe::{GroupRank, Groups, Moe, Scoring, Shared};
+
 /// A model: what it holds and in which order it is applied.
 #[derive(Clone, Debug)]
 pub struct Shape<W> {
@@ -123,6 +127,8 @@ pub struct Attention<W> {
 pub enum Ffn<W> {
     /// One network for every token.
     Dense(Dense<W>),
+    /// Many networks, a few of them for each token.
+    Moe(Moe<W>),
 }
 
 /// `down(activation(gate(x)) * up(x))`, or `down(activation(up(x)))` without a gate (Shazeer 2020, arXiv:2002.05202).
@@ -352,12 +358,48 @@ impl<W> Attention<W> {
 impl<W> Ffn<W> {
     fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Ffn<V>, E> {
         Ok(match self {
-            Self::Dense(dense) => Ffn::Dense(Dense {
-                gate: dense.gate.as_ref().map(|gate| gate.try_map(map)).transpose()?,
-                up: dense.up.try_map(map)?,
-                down: dense.down.try_map(map)?,
-                activation: dense.activation,
-            }),
+            Self::Dense(dense) => Ffn::Dense(dense.try_map(map)?),
+            Self::Moe(moe) => Ffn::Moe(moe.try_map(map)?),
+        })
+    }
+
+    /// The widths of the networks inside.
+    pub fn widths(&self) -> impl Iterator<Item = u32> {
+        let (dense, moe) = match self {
+            Self::Dense(dense) => (Some(dense), None),
+            Self::Moe(moe) => (moe.shared.as_ref().map(|shared| &shared.dense), Some(moe)),
+        };
+        dense.into_iter().chain(moe.into_iter().flat_map(|moe| &moe.experts)).map(|dense| dense.up.rows)
+    }
+
+    /// The experts, where it is made of such.
+    pub fn moe(&self) -> Option<&Moe<W>> {
+        match self {
+            Self::Dense(_) => None,
+            Self::Moe(moe) => Some(moe),
+        }
+    }
+}
+
+impl<W> From<Dense<W>> for Ffn<W> {
+    fn from(dense: Dense<W>) -> Self {
+        Self::Dense(dense)
+    }
+}
+
+impl<W> From<Moe<W>> for Ffn<W> {
+    fn from(moe: Moe<W>) -> Self {
+        Self::Moe(moe)
+    }
+}
+
+impl<W> Dense<W> {
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Dense<V>, E> {
+        Ok(Dense {
+            gate: self.gate.as_ref().map(|gate| gate.try_map(map)).transpose()?,
+            up: self.up.try_map(map)?,
+            down: self.down.try_map(map)?,
+            activation: self.activation,
         })
     }
 }

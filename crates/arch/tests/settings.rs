@@ -62,6 +62,7 @@ fn an_unknown_class_is_refused_with_the_known_ones() {
 fn settings_that_change_the_model_are_honoured() {
     let activation = |shape: &Shape<Name>| match &shape.blocks[0].ffn.op {
         Ffn::Dense(dense) => dense.activation,
+        Ffn::Moe(_) => panic!("experts"),
     };
     let windows = |shape: &Shape<Name>| -> Vec<Option<u32>> {
         let window = |Mixer::Attention(attention): &Mixer<Name>| attention.window_tokens;

@@ -12,6 +12,7 @@ mod ceilings;
 mod detect;
 mod elementwise;
 mod executor;
+mod experts;
 mod floats;
 mod matmul;
 mod ops;

@@ -1,13 +1,14 @@
 //! The CPU's operations: activations in memory, work shared over the pool.
 
-use kauri_arch::{Activation, Attention, Dense, Embed, Linear, Mixer, Norm, Shape};
+use kauri_arch::{Activation, Attention, Dense, Embed, Linear, Mixer, Moe, Norm, Shape};
 use kauri_device::rope::{Angles, Frequencies};
-use kauri_device::{Batch, Buffer, Extent, Ops, Plan, Weight, formula, reference};
+use kauri_device::{Batch, Buffer, Extent, Ops, Plan, Share, Weight, formula, reference};
 
 use crate::attend;
 use crate::cache::Cache;
 use crate::detect::{Isa, Kernels};
 use crate::elementwise;
+use crate::experts;
 use crate::matmul::{self, Job, Scratch};
 use crate::pool::{Disjoint, Pool};
 use crate::product::Finish;
@@ -21,6 +22,7 @@ pub struct Cpu {
     pool: Pool,
     products: Scratch,
     attention: Vec<attend::Scratch>,
+    experts: experts::Scratch,
     hidden: usize,
 }
 
@@ -52,6 +54,7 @@ impl Cpu {
             ropes: ropes.collect(),
             products: Scratch::new(kernels, plan.batch_tokens as usize, columns, pool.threads()),
             attention: (0..pool.threads()).map(|_| attend::Scratch::new(plan, head_dim)).collect(),
+            experts: experts::Scratch::new(shape, plan),
             pool,
             hidden: shape.hidden as usize,
         }
@@ -183,6 +186,37 @@ impl Ops for Cpu {
         });
     }
 
+    fn route(&mut self, moe: &Moe<Weight>) {
+        let (count, tokens, hidden) = (moe.experts.len(), self.batch.tokens.len(), self.hidden);
+        let bias = moe.selection_bias.as_ref().map(Weight::vector);
+        let keys = Disjoint::new(&mut self.experts.keys);
+        let scores = &mut self.buffers[Buffer::Scores as usize][..tokens * count];
+        by_rows(&mut self.pool, count, scores, |first, rows| {
+            for (token, scores) in (first..).zip(rows.chunks_exact_mut(count)) {
+                // SAFETY: every token is one worker's.
+                formula::route(moe, bias, unsafe { keys.slice(token * count..(token + 1) * count) }, scores);
+            }
+        });
+        self.buffers[Buffer::Mixture as usize][..tokens * hidden].fill(0.0);
+    }
+
+    fn join(&mut self, share: Share) {
+        let hidden = self.hidden;
+        let buffers = [Buffer::Scores, Buffer::Branch, Buffer::Mixture];
+        let [scores, branch, mixture] = several(&mut self.buffers, buffers);
+        let rows = mixture.chunks_exact_mut(hidden).zip(branch.chunks_exact(hidden));
+        for (token, (sum, row)) in rows.enumerate().take(self.batch.tokens.len()) {
+            let share = match share {
+                Share::Expert { index, count } => scores[token * count + index],
+                Share::Gate => formula::sigmoid(scores[token]),
+                Share::Whole => 1.0,
+            };
+            if share != 0.0 {
+                sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += share * value);
+            }
+        }
+    }
+
     fn add(&mut self, from: Buffer, scale: f32) {
         let values = self.rows(from) * self.hidden;
         let (from, stream) = self.pair(from, Buffer::Stream);
@@ -219,22 +253,21 @@ impl Ops for Cpu {
 
     fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
         let input = self.normed(norm);
-        let Dense { up, activation, .. } = dense;
-        let activation = *activation;
-        match &dense.gate {
-            Some(gate) if matmul::go_together(self.products.kernels(), up, gate) => {
-                let product = Piece { linear: up, gate: Some(gate), finish: Finish::Gate(activation) };
-                self.products_of(input, [(product, Buffer::Gate)]);
-            }
-            Some(gate) => {
-                self.products_of(input, [(Piece::plain(gate), Buffer::Gate), (Piece::plain(up), Buffer::Up)]);
-                self.activate(activation, true, up.rows as usize);
-            }
-            None => {
-                let product = Piece { linear: up, gate: None, finish: Finish::Activate(activation) };
-                self.products_of(input, [(product, Buffer::Gate)]);
-            }
-        }
+        let tokens = self.rows(input);
+        let [x, gate, up] = several(&mut self.buffers, [input, Buffer::Gate, Buffer::Up]);
+        experts::widen(&mut self.pool, &mut self.products, dense, x, tokens, [gate, up]);
+    }
+
+    fn experts(&mut self, norm: Option<&Norm<Weight>>, moe: &Moe<Weight>) {
+        let input = self.normed(norm);
+        self.linear(&moe.router, input, Buffer::Scores);
+        self.route(moe);
+        let tokens = self.rows(input);
+        let buffers = [input, Buffer::Scores, Buffer::Gate, Buffer::Up, Buffer::Branch, Buffer::Mixture];
+        let [input, scores, gate, up, branch, mixture] = several(&mut self.buffers, buffers);
+        let mut rows = experts::Rows { tokens, input, scores, wide: [gate, up], branch, mixture };
+        experts::experts(&mut self.pool, &mut self.products, &mut self.experts, moe, &mut rows);
+        experts::shared(&mut self.pool, &mut self.products, moe, &mut rows);
     }
 
     fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {
@@ -269,6 +302,12 @@ fn by_rows(pool: &mut Pool, width: usize, rows: &mut [f32], work: impl Fn(usize,
         // SAFETY: pieces do not overlap.
         work(range.start, unsafe { rows.slice(range.start * width..range.end * width) });
     });
+}
+
+/// Several buffers at once, all different.
+fn several<const N: usize>(buffers: &mut [Vec<f32>], which: [Buffer; N]) -> [&mut [f32]; N] {
+    let buffers = buffers.get_disjoint_mut(which.map(|buffer| buffer as usize)).expect("different buffers");
+    buffers.map(Vec::as_mut_slice)
 }
 
 /// One buffer to read, and all others to write.

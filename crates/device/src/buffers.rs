@@ -3,7 +3,7 @@
 //! Operations name buffers instead of passing them, so that a device may place them where it likes and record a step for
 //! replay at fixed addresses.
 
-use kauri_arch::{Ffn, Mixer, Shape};
+use kauri_arch::{Mixer, Shape};
 
 use crate::batch::Plan;
 
@@ -28,6 +28,10 @@ pub enum Buffer {
     Up,
     /// What a branch adds to the stream: (tokens, hidden).
     Branch,
+    /// The router's scores of all experts, then their weights: (tokens, experts).
+    Scores,
+    /// What experts come to together: (tokens, hidden).
+    Mixture,
     /// The stream of the wanted tokens: (outputs, hidden).
     Last,
     /// (outputs, vocab).
@@ -45,7 +49,7 @@ pub enum Extent {
 
 impl Buffer {
     /// Every buffer, in the order of the variants.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Stream,
         Self::Normed,
         Self::Query,
@@ -55,6 +59,8 @@ impl Buffer {
         Self::Gate,
         Self::Up,
         Self::Branch,
+        Self::Scores,
+        Self::Mixture,
         Self::Last,
         Self::Logits,
     ];
@@ -71,13 +77,17 @@ impl Buffer {
             | Self::Mixed
             | Self::Gate
             | Self::Up
-            | Self::Branch => Extent::Tokens,
+            | Self::Branch
+            | Self::Scores
+            | Self::Mixture => Extent::Tokens,
         }
     }
 
     /// The most values that a forward pass of `shape` keeps in it.
     pub fn values<W>(self, shape: &Shape<W>, plan: &Plan) -> usize {
         let hidden = shape.hidden as usize;
+        let experts = shape.blocks.iter().filter_map(|block| block.ffn.op.moe()).map(|moe| moe.experts.len());
+        let experts = experts.max().unwrap_or(0);
         let attention = |width: fn(&kauri_arch::Attention<W>) -> u32| {
             let widths = shape.blocks.iter().map(|block| match &block.mixer.op {
                 Mixer::Attention(attention) => width(attention),
@@ -89,11 +99,11 @@ impl Buffer {
             Self::Query | Self::Mixed => attention(|attention| attention.heads * attention.head_dim),
             Self::Key | Self::Value => attention(|attention| attention.kv_heads * attention.head_dim),
             Self::Gate | Self::Up => {
-                let widths = shape.blocks.iter().map(|block| match &block.ffn.op {
-                    Ffn::Dense(dense) => dense.up.rows,
-                });
+                let widths = shape.blocks.iter().flat_map(|block| block.ffn.op.widths());
                 widths.max().unwrap_or(0) as usize
             }
+            Self::Scores => experts,
+            Self::Mixture => hidden * usize::from(experts > 0),
             Self::Logits => shape.vocab as usize,
         };
         let rows = match self.extent() {

@@ -2,7 +2,7 @@
 //!
 //! Devices are checked against these; the scalar CPU device runs them. Nothing here knows a buffer, a batch or a device.
 
-use kauri_arch::{Activation, NormKind};
+use kauri_arch::{Activation, GroupRank, Groups, Moe, NormKind, Scoring};
 
 /// Independent partial sums of [`dot`]: enough for the compiler to use vector registers.
 const LANES: usize = 16;
@@ -78,6 +78,86 @@ pub fn exponentials(scores: &mut [f32]) -> (f32, f32) {
     (most, sum)
 }
 
+/// `1 / (1 + exp(-x))`.
+pub fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Turns a token's scores of all experts into their weights, in place: zero for an expert that is not chosen. Among equals the
+/// first is chosen. `keys` is memory for as many values.
+pub fn route<W>(moe: &Moe<W>, selection_bias: Option<&[f32]>, keys: &mut [f32], scores: &mut [f32]) {
+    match moe.scoring {
+        Scoring::Softmax => {
+            let (_, sum) = exponentials(scores);
+            scores.iter_mut().for_each(|score| *score /= sum);
+        }
+        Scoring::Sigmoid => scores.iter_mut().for_each(|score| *score = sigmoid(*score)),
+        Scoring::SoftmaxOfChosen => {}
+    }
+    for (index, (key, &score)) in keys.iter_mut().zip(&*scores).enumerate() {
+        *key = score + selection_bias.map_or(0.0, |bias| bias[index]);
+        // Not-a-number marks what was chosen.
+        *key = if key.is_nan() { f32::NEG_INFINITY } else { *key };
+    }
+    if let Some(groups) = moe.groups {
+        keep_groups(groups, keys);
+    }
+    for _ in 0..moe.chosen {
+        if let Some(best) = first_largest(keys) {
+            keys[best] = f32::NAN;
+        }
+    }
+    for (score, key) in scores.iter_mut().zip(&*keys) {
+        // A weight of zero says that an expert is not chosen: to one that is, it makes no difference.
+        *score = match moe.scoring {
+            _ if key.is_nan() => *score,
+            Scoring::Softmax | Scoring::Sigmoid => 0.0,
+            Scoring::SoftmaxOfChosen => f32::NEG_INFINITY,
+        };
+    }
+    let mut divisor = moe.normalised.map_or(1.0, |plus| scores.iter().sum::<f32>() + plus);
+    if moe.scoring == Scoring::SoftmaxOfChosen {
+        divisor = exponentials(scores).1;
+    }
+    scores.iter_mut().for_each(|score| *score = *score / divisor * moe.scale);
+}
+
+/// Takes the experts of all but the best groups out of the choice.
+fn keep_groups(groups: Groups, keys: &mut [f32]) {
+    let size = keys.len() / groups.count as usize;
+    let rank = |group: &[f32]| {
+        let best = first_largest(group).unwrap_or(0);
+        let others = group.iter().enumerate().filter(|&(index, _)| index != best);
+        match groups.rank {
+            GroupRank::Best => group[best],
+            GroupRank::TwoBest => group[best] + others.fold(f32::NEG_INFINITY, |most, (_, &key)| most.max(key)),
+        }
+    };
+    // A group goes if as many as may stay are better: those with a higher rank, or the same and a lower number.
+    let better = |keys: &[f32], group: usize| {
+        let own = rank(&keys[group * size..][..size]);
+        let ranks = keys.chunks_exact(size).map(rank).enumerate();
+        ranks.filter(|&(index, other)| other > own || other == own && index < group).count()
+    };
+    // Judged from the last on: a group that went has no say about those before it, since it was worse than as many that stayed.
+    for group in (0..groups.count as usize).rev() {
+        if better(keys, group) >= groups.kept as usize {
+            keys[group * size..][..size].fill(f32::NEG_INFINITY);
+        }
+    }
+}
+
+/// The place of the largest value, the first among equals; none where all are not-a-number.
+fn first_largest(values: &[f32]) -> Option<usize> {
+    let mut best: Option<(usize, f32)> = None;
+    for (index, &value) in values.iter().enumerate() {
+        if !value.is_nan() && best.is_none_or(|(_, most)| value > most) {
+            best = Some((index, value));
+        }
+    }
+    best.map(|(index, _)| index)
+}
+
 /// The error function (Abramowitz and Stegun 1964, 7.1.5 as a Taylor series near zero, 7.1.14 as a continued fraction
 /// beyond), to the precision of `f32`.
 fn erf(x: f32) -> f32 {
@@ -101,6 +181,8 @@ fn erf(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    use kauri_arch::{Dense, Linear};
+
     use super::*;
 
     #[test]
@@ -128,6 +210,76 @@ mod tests {
         let mut scores = [1e30f32; 4];
         assert_eq!(exponentials(&mut scores), (1e30, 4.0));
         assert_eq!(scores, [1.0; 4]);
+    }
+
+    /// A router over as many experts as there are scores, and the weights that it makes.
+    fn routed(scores: &[f32], bias: Option<&[f32]>, change: impl Fn(&mut Moe<()>)) -> Vec<f32> {
+        let linear = || Linear { rows: 1, columns: 1, weight: (), bias: None };
+        let expert = || Dense { gate: None, up: linear(), down: linear(), activation: Activation::Silu };
+        let mut moe = Moe {
+            router: linear(),
+            scoring: Scoring::Sigmoid,
+            selection_bias: None,
+            groups: None,
+            chosen: 2,
+            normalised: None,
+            scale: 1.0,
+            experts: scores.iter().map(|_| expert()).collect(),
+            shared: None,
+        };
+        change(&mut moe);
+        let mut weights = scores.to_vec();
+        route(&moe, bias, &mut vec![0.0; scores.len()], &mut weights);
+        weights
+    }
+
+    #[test]
+    fn the_best_are_chosen_and_the_first_among_equals() {
+        let half = sigmoid(0.0);
+        assert_eq!(routed(&[0.0, 0.0, 0.0], None, |_| {}), [half, half, 0.0]);
+        assert_eq!(routed(&[0.0, 1.0, 2.0], None, |_| {}), [0.0, sigmoid(1.0), sigmoid(2.0)]);
+        assert_eq!(routed(&[f32::NAN, 1.0, 2.0], None, |_| {}), [0.0, sigmoid(1.0), sigmoid(2.0)]);
+    }
+
+    #[test]
+    fn a_bias_sways_the_choice_and_not_the_weights() {
+        let weights = routed(&[0.0, 1.0, 2.0], Some(&[9.0, 0.0, 0.0]), |moe| moe.scale = 3.0);
+        assert_eq!(weights, [sigmoid(0.0) * 3.0, 0.0, sigmoid(2.0) * 3.0]);
+    }
+
+    #[test]
+    fn weights_are_a_softmax_over_all_or_over_the_chosen_and_may_be_made_to_sum_to_one() {
+        let scores = [1.0f32, 3.0, 2.0];
+        let exponentials = scores.map(|score| (score - 3.0).exp());
+        let all: f32 = exponentials.iter().sum();
+        let chosen = exponentials[1] + exponentials[2];
+        let near = |found: Vec<f32>, sum: f32| {
+            assert_eq!(found[0], 0.0);
+            for (found, expected) in found.iter().zip(&exponentials).skip(1) {
+                assert!((found - expected / sum).abs() < 1e-6, "{found} for {expected} of {sum}");
+            }
+        };
+        near(routed(&scores, None, |moe| moe.scoring = Scoring::Softmax), all);
+        near(routed(&scores, None, |moe| moe.scoring = Scoring::SoftmaxOfChosen), chosen);
+        let normalised = |moe: &mut Moe<()>| (moe.scoring, moe.normalised) = (Scoring::Softmax, Some(0.0));
+        near(routed(&scores, None, normalised), chosen);
+    }
+
+    #[test]
+    fn only_experts_of_the_best_groups_are_chosen() {
+        // The best expert of all is in the second group, the best two together are in the first.
+        let scores = [2.0, 2.0, 3.0, -9.0, 1.0, 1.5];
+        let groups = |rank| move |moe: &mut Moe<()>| moe.groups = Some(Groups { count: 3, kept: 1, rank });
+        let places = |weights: Vec<f32>| -> Vec<usize> {
+            weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0).map(|(place, _)| place).collect()
+        };
+        assert_eq!(places(routed(&scores, None, groups(GroupRank::Best))), [2, 3]);
+        assert_eq!(places(routed(&scores, None, groups(GroupRank::TwoBest))), [0, 1]);
+        let equal = routed(&[1.0; 6], None, |moe| {
+            moe.groups = Some(Groups { count: 3, kept: 2, rank: GroupRank::Best });
+            moe.chosen = 4;
+        });
+        assert_eq!(places(equal), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -48,16 +48,18 @@ fn mix<D: Ops + ?Sized>(device: &mut D, index: usize, branch: &Branch<Mixer<D::W
     }
 }
 
-/// `Stream` -> the wide values of the feed-forward network.
+/// `Stream` -> what the feed-forward network has before the last step of its branch.
 fn feed<D: Ops + ?Sized>(device: &mut D, branch: &Branch<Ffn<D::Weight>, D::Weight>) {
     match &branch.op {
         Ffn::Dense(dense) => device.gate_up(branch.norm.as_ref(), dense),
+        Ffn::Moe(moe) => device.experts(branch.norm.as_ref(), moe),
     }
 }
 
-/// The wide values -> `Stream`.
+/// That -> `Stream`.
 fn finish<D: Ops + ?Sized>(device: &mut D, branch: &Branch<Ffn<D::Weight>, D::Weight>) {
     match &branch.op {
         Ffn::Dense(dense) => device.project(&dense.down, Buffer::Gate, branch.post_norm.as_ref(), branch.scale),
+        Ffn::Moe(_) => device.conclude(Buffer::Mixture, branch.post_norm.as_ref(), branch.scale),
     }
 }

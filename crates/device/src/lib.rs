@@ -21,5 +21,5 @@ pub use buffers::{Buffer, Extent};
 pub use executor::{Choice, DeviceError, Executor, Sampled};
 pub use forward::forward;
 pub use measure::{Ceilings, Measured, OpCost};
-pub use ops::Ops;
+pub use ops::{Ops, Share};
 pub use weight::{Matrix, Weight};

@@ -5,11 +5,11 @@
 
 use std::time::Instant;
 
-use kauri_arch::{Activation, Attention, Dense, Embed, Head, Linear, Norm};
+use kauri_arch::{Activation, Attention, Dense, Embed, Head, Linear, Moe, Norm};
 
 use crate::batch::{Batch, CacheType};
 use crate::buffers::{Buffer, Extent};
-use crate::ops::Ops;
+use crate::ops::{Ops, Share};
 use crate::weight::Weight;
 
 /// What one kind of operation cost, summed over calls.
@@ -96,6 +96,27 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
         Cost { bytes: 8 * values, operations: operations * values }
     }
 
+    fn dense_cost(dense: &Dense<Weight>, rows: u64) -> Cost {
+        let linears = [dense.gate.as_ref(), Some(&dense.up), Some(&dense.down)].into_iter().flatten();
+        linears.map(|linear| Self::linear_cost(linear, rows)).fold(Cost::default(), std::ops::Add::add)
+    }
+
+    /// Of the experts, those that so many tokens choose if all are chosen equally often: which they are, only the device knows.
+    fn experts_cost(moe: &Moe<Weight>, rows: u64) -> Cost {
+        let mut cost = Self::linear_cost(&moe.router, rows);
+        if let Some(shared) = &moe.shared {
+            cost = cost + Self::dense_cost(&shared.dense, rows);
+        }
+        let (count, chosen) = (moe.experts.len() as f64, f64::from(moe.chosen));
+        let touched = count * (1.0 - (1.0 - chosen / count).powi(i32::try_from(rows).unwrap_or(i32::MAX)));
+        if let (Some(expert), true) = (moe.experts.first(), rows > 0) {
+            let (weights, all) = (Self::dense_cost(expert, 0), Self::dense_cost(expert, rows * u64::from(moe.chosen)));
+            cost.bytes += (weights.bytes as f64 * touched) as u64 + all.bytes - weights.bytes;
+            cost.operations += all.operations;
+        }
+        cost
+    }
+
     fn attention_cost(&self, attention: &Attention<Weight>) -> Cost {
         let (heads, kv_heads) = (u64::from(attention.heads), u64::from(attention.kv_heads));
         let head_dim = u64::from(attention.head_dim);
@@ -158,6 +179,16 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
         self.run("activate", cost, |device| device.activate(activation, gated, width));
     }
 
+    fn route(&mut self, moe: &Moe<Weight>) {
+        let cost = Self::elementwise(self.rows(Buffer::Scores) * moe.experts.len() as u64, u64::from(moe.chosen));
+        self.run("route", cost, |device| device.route(moe));
+    }
+
+    fn join(&mut self, share: Share) {
+        let cost = Self::elementwise(self.rows(Buffer::Mixture) * self.hidden as u64, 2);
+        self.run("join", cost, |device| device.join(share));
+    }
+
     fn add(&mut self, from: Buffer, scale: f32) {
         let cost = Self::elementwise(self.rows(from) * self.hidden as u64, 2);
         self.run("add", cost, |device| device.add(from, scale));
@@ -185,6 +216,16 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
         let gate = dense.gate.as_ref().map_or(Cost::default(), |gate| Self::linear_cost(gate, rows));
         let cost = gate + Self::linear_cost(&dense.up, rows);
         self.run("gate+up", cost, |device| device.gate_up(norm, dense));
+    }
+
+    fn experts(&mut self, norm: Option<&Norm<Weight>>, moe: &Moe<Weight>) {
+        let cost = Self::experts_cost(moe, self.rows(Buffer::Scores));
+        self.run("experts", cost, |device| device.experts(norm, moe));
+    }
+
+    fn conclude(&mut self, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {
+        let cost = Self::elementwise(self.rows(from) * self.hidden as u64, 2);
+        self.run("conclude", cost, |device| device.conclude(from, norm, scale));
     }
 
     fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {

@@ -5,10 +5,26 @@
 //! compares the two. Operations only enqueue: nothing is read back here, and nothing fails but by losing the device,
 //! which the executor reports.
 
-use kauri_arch::{Activation, Attention, Dense, Embed, Head, Linear, Norm};
+use kauri_arch::{Activation, Attention, Dense, Embed, Head, Linear, Moe, Norm};
 
 use crate::buffers::Buffer;
 use crate::reference;
+
+/// What a network's output is multiplied with, token by token, before it joins those of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// The weight of expert `index` of `count`, in `Scores`; a token whose weight is zero is left as it is.
+    Expert {
+        /// Which.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The sigmoid of the token's only value in `Scores`.
+    Gate,
+    /// Nothing.
+    Whole,
+}
 
 /// The operations of a forward pass on the batch that the device was given.
 pub trait Ops {
@@ -37,6 +53,13 @@ pub trait Ops {
     /// `Gate = activation(Gate) * Up`, or `Gate = activation(Up)` where the network has no gate.
     fn activate(&mut self, activation: Activation, gated: bool, width: usize);
 
+    /// `Scores[t]` from the router's scores of all experts to their weights, zero for those that are not chosen; begins the
+    /// rows of `Mixture` with zeros.
+    fn route(&mut self, moe: &Moe<Self::Weight>);
+
+    /// `Mixture[t] += share[t] * Branch[t]`.
+    fn join(&mut self, share: Share);
+
     /// `Stream += scale * from`, where `from` has rows of the same width.
     fn add(&mut self, from: Buffer, scale: f32);
 
@@ -55,6 +78,17 @@ pub trait Ops {
     /// The input side of a feed-forward network: norm, one or two projections of one input, activation. `Stream` -> `Gate`.
     fn gate_up(&mut self, norm: Option<&Norm<Self::Weight>>, dense: &Dense<Self::Weight>) {
         reference::gate_up(self, norm, dense);
+    }
+
+    /// A whole mixture of experts but the addition to the stream: norm, router, experts in the order of their numbers, what is
+    /// shared. `Stream` -> `Mixture`.
+    fn experts(&mut self, norm: Option<&Norm<Self::Weight>>, moe: &Moe<Self::Weight>) {
+        reference::experts(self, norm, moe);
+    }
+
+    /// The end of a branch whose output is there: norm, and the addition to the stream. `from` -> `Stream`.
+    fn conclude(&mut self, from: Buffer, norm: Option<&Norm<Self::Weight>>, scale: f32) {
+        reference::conclude(self, from, norm, scale);
     }
 
     /// The output side of a branch: projection, norm, and the addition to the stream. `from` -> `Stream`.

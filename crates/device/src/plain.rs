@@ -3,12 +3,12 @@
 //! It is what the conformance suite compares every device with, and what its test devices compute with. It stores keys and
 //! values as the plan says by rounding them, and has no other notion of speed or memory.
 
-use kauri_arch::{Activation, Attention, Embed, Linear, Norm, Shape};
+use kauri_arch::{Activation, Attention, Embed, Linear, Moe, Norm, Shape};
 
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::{Buffer, Extent};
 use crate::formula;
-use crate::ops::Ops;
+use crate::ops::{Ops, Share};
 use crate::rope::{Angles, Frequencies};
 use crate::weight::Weight;
 
@@ -63,6 +63,11 @@ impl Plain {
             Extent::Tokens => self.batch.tokens.len(),
             Extent::Outputs => self.batch.outputs.len(),
         }
+    }
+
+    /// Width of the residual stream.
+    fn hidden(&self) -> usize {
+        self.buffers[Buffer::Stream as usize].len() / self.plan.batch_tokens as usize
     }
 
     /// Where position `position` of the sequence with this page table lies in a cache.
@@ -177,8 +182,38 @@ impl Ops for Plain {
         }
     }
 
+    fn route(&mut self, moe: &Moe<Weight>) {
+        let (count, tokens) = (moe.experts.len(), self.batch.tokens.len());
+        let bias = moe.selection_bias.as_ref().map(Weight::vector);
+        let mut keys = vec![0.0; count];
+        for scores in self.buffers[Buffer::Scores as usize][..tokens * count].chunks_exact_mut(count) {
+            formula::route(moe, bias, &mut keys, scores);
+        }
+        let hidden = self.hidden();
+        self.buffers[Buffer::Mixture as usize][..tokens * hidden].fill(0.0);
+    }
+
+    fn join(&mut self, share: Share) {
+        let hidden = self.hidden();
+        for index in 0..self.batch.tokens.len() {
+            let scores = &self.buffers[Buffer::Scores as usize];
+            let share = match share {
+                Share::Expert { index: expert, count } => scores[index * count + expert],
+                Share::Gate => formula::sigmoid(scores[index]),
+                Share::Whole => 1.0,
+            };
+            if share == 0.0 {
+                continue;
+            }
+            for at in index * hidden..(index + 1) * hidden {
+                let value = self.buffers[Buffer::Branch as usize][at];
+                self.buffers[Buffer::Mixture as usize][at] += share * value;
+            }
+        }
+    }
+
     fn add(&mut self, from: Buffer, scale: f32) {
-        let values = self.buffers[Buffer::Stream as usize].len() / self.plan.batch_tokens as usize * self.rows(from);
+        let values = self.hidden() * self.rows(from);
         for index in 0..values {
             let value = self.buffers[from as usize][index];
             self.buffers[Buffer::Stream as usize][index] += scale * value;
@@ -186,7 +221,7 @@ impl Ops for Plain {
     }
 
     fn gather(&mut self) {
-        let width = self.buffers[Buffer::Stream as usize].len() / self.plan.batch_tokens as usize;
+        let width = self.hidden();
         for (row, &index) in self.batch.outputs.iter().enumerate() {
             let values = self.buffers[Buffer::Stream as usize][index as usize * width..][..width].to_vec();
             self.buffers[Buffer::Last as usize][row * width..][..width].copy_from_slice(&values);

@@ -1,9 +1,9 @@
 //! The fused blocks as compositions of primitives: what every faster version of them must equal.
 
-use kauri_arch::{Attention, Dense, Head, Linear, Norm};
+use kauri_arch::{Attention, Dense, Head, Linear, Moe, Norm};
 
 use crate::buffers::Buffer;
-use crate::ops::Ops;
+use crate::ops::{Ops, Share};
 
 /// See [`Ops::qkv`].
 pub fn qkv<D: Ops + ?Sized>(
@@ -39,11 +39,42 @@ pub fn turn_and_store<D: Ops + ?Sized>(device: &mut D, block: usize, attention: 
 /// See [`Ops::gate_up`].
 pub fn gate_up<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weight>>, dense: &Dense<D::Weight>) {
     let input = normed(device, norm);
+    widen(device, input, dense);
+}
+
+/// The wide values of a feed-forward network that reads `input`: to `Gate`.
+fn widen<D: Ops + ?Sized>(device: &mut D, input: Buffer, dense: &Dense<D::Weight>) {
     if let Some(gate) = &dense.gate {
         device.linear(gate, input, Buffer::Gate);
     }
     device.linear(&dense.up, input, Buffer::Up);
     device.activate(dense.activation, dense.gate.is_some(), dense.up.rows as usize);
+}
+
+/// See [`Ops::experts`]. Every expert sees every token: what a device may leave out is what has no weight.
+pub fn experts<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weight>>, moe: &Moe<D::Weight>) {
+    let input = normed(device, norm);
+    device.linear(&moe.router, input, Buffer::Scores);
+    device.route(moe);
+    for (index, expert) in moe.experts.iter().enumerate() {
+        widen(device, input, expert);
+        device.linear(&expert.down, Buffer::Gate, Buffer::Branch);
+        device.join(Share::Expert { index, count: moe.experts.len() });
+    }
+    let Some(shared) = &moe.shared else { return };
+    widen(device, input, &shared.dense);
+    device.linear(&shared.dense.down, Buffer::Gate, Buffer::Branch);
+    let Some(gate) = &shared.gate else { return device.join(Share::Whole) };
+    device.linear(gate, input, Buffer::Scores);
+    device.join(Share::Gate);
+}
+
+/// See [`Ops::conclude`].
+pub fn conclude<D: Ops + ?Sized>(device: &mut D, from: Buffer, norm: Option<&Norm<D::Weight>>, scale: f32) {
+    if let Some(norm) = norm {
+        device.norm(norm, 1, from, from);
+    }
+    device.add(from, scale);
 }
 
 /// See [`Ops::project`].
@@ -55,10 +86,7 @@ pub fn project<D: Ops + ?Sized>(
     scale: f32,
 ) {
     device.linear(linear, from, Buffer::Branch);
-    if let Some(norm) = norm {
-        device.norm(norm, 1, Buffer::Branch, Buffer::Branch);
-    }
-    device.add(Buffer::Branch, scale);
+    conclude(device, Buffer::Branch, norm, scale);
 }
 
 /// See [`Ops::head`].

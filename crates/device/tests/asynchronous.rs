@@ -6,10 +6,10 @@
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use kauri_arch::{Activation, Attention, Embed, Linear, Norm, Shape};
+use kauri_arch::{Activation, Attention, Embed, Linear, Moe, Norm, Shape};
 use kauri_device::conformance::{Subject, Tolerance, conform};
 use kauri_device::plain::Plain;
-use kauri_device::{Batch, Buffer, Ops, Plan, Weight};
+use kauri_device::{Batch, Buffer, Ops, Plan, Share, Weight};
 use kauri_formats::Quant;
 
 type Work = Box<dyn FnOnce(&mut Plain) + Send>;
@@ -67,6 +67,15 @@ impl Ops for Recorder {
 
     fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
         self.push(move |plain| plain.activate(activation, gated, width));
+    }
+
+    fn route(&mut self, moe: &Moe<Weight>) {
+        let moe = moe.clone();
+        self.push(move |plain| plain.route(&moe));
+    }
+
+    fn join(&mut self, share: Share) {
+        self.push(move |plain| plain.join(share));
     }
 
     fn add(&mut self, from: Buffer, scale: f32) {

@@ -100,7 +100,7 @@ pub fn inspect(name: Option<&str>) -> Result<Inspection, Error> {
         context_tokens: shape.context_tokens,
         structure,
         parameters,
-        active_parameters: parameters,
+        active_parameters: fit::active_parameters(&shape),
         bytes: checkpoint.tensors.values().map(|tensor| tensor.data.len() as u64).sum(),
         bytes_per_token: fit::bytes_per_token(&shape),
         kv_bytes_per_token: fit::cache_bytes_per_token(&shape, CacheType::F16),
@@ -144,6 +144,12 @@ fn describe(block: &kauri_arch::Block<Weight>) -> String {
         Ffn::Dense(dense) => {
             let gate = if dense.gate.is_some() { "gated " } else { "" };
             format!("{gate}feed-forward ({} wide, {:?})", dense.up.rows, dense.activation)
+        }
+        Ffn::Moe(moe) => {
+            let width = moe.experts.first().map_or(0, |expert| expert.up.rows);
+            let shared = moe.shared.as_ref().map(|shared| format!(", {} shared", shared.dense.up.rows));
+            let shared = shared.unwrap_or_default();
+            format!("{} experts, {} a token ({width} wide{shared})", moe.experts.len(), moe.chosen)
         }
     };
     format!("{mixer} + {ffn}")

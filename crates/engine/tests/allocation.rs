@@ -3,10 +3,14 @@
 //!
 //! One test alone in its process: the counter counts for everybody.
 
+mod experts;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use kauri_device::{Executor, Plan};
+use kauri_device_cpu::{CpuExecutor, Kernels};
 use kauri_engine::{Batch, CacheType, Choice, Engine, Event, Finish, Isa, Options, Request, Sampling};
 
 /// The system's allocator with a counter.
@@ -62,6 +66,8 @@ fn nothing_on_the_path_of_a_token_allocates() {
     answers(&Options { cache: Some(CacheType::F32), full_precision: true, ..usual });
     batches(&Options { batch_outputs: 8, sequences: 8, ..usual });
     batches(&Options { batch_outputs: 8, sequences: 8, isa: Some(Isa::Scalar), ..usual });
+    mixtures(Isa::Scalar);
+    mixtures(Isa::best());
 }
 
 /// Whole answers, each of other settings, in one session: a prompt read in several steps, then tokens over the edge of a page.
@@ -105,7 +111,21 @@ fn answers(options: &Options) {
 /// Steps of eight sequences, as a server makes them.
 fn batches(options: &Options) {
     let mut engine = Engine::load(None, options).expect("the model inside");
-    let executor = engine.executor();
+    steps(engine.executor(), &format!("{options:?}"));
+}
+
+/// The same of a mixture of experts.
+fn mixtures(isa: Isa) {
+    let checkpoint = kauri_model::resolve::open(None).expect("the model inside");
+    let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
+    let mut shape = experts::mixed(&kauri_model::load::weights(&checkpoint, &names).expect("a whole model"));
+    shape.blocks.truncate(2);
+    let plan = Plan { page_tokens: 32, pages: 128, batch_tokens: 16, batch_outputs: 8, cache: CacheType::F16 };
+    let kernels = Kernels::new(isa).expect("supported");
+    steps(&mut CpuExecutor::new(shape, plan, kernels, 2), &format!("experts with {}", isa.name()));
+}
+
+fn steps(executor: &mut dyn Executor, what: &str) {
     let pages = executor.plan().pages / 8;
     let tables: Vec<Vec<u32>> = (0..8).map(|sequence| (sequence * pages..(sequence + 1) * pages).collect()).collect();
     let choices = [Choice::Logits; 8];
@@ -121,7 +141,7 @@ fn batches(options: &Options) {
         // The first step fills the test's own batch.
         before.get_or_insert_with(count);
     }
-    assert_eq!(count() - before.expect("steps"), 0, "allocations in steps of a batch, {options:?}");
+    assert_eq!(count() - before.expect("steps"), 0, "allocations in steps of a batch, {what}");
 }
 
 fn count() -> usize {

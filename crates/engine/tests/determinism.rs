@@ -2,6 +2,8 @@
 //! prompt is cut, from a fresh cache or a kept one. On the default model with real text, for every instruction set that the
 //! CPU has.
 
+mod experts;
+
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
@@ -129,20 +131,26 @@ fn setups() -> (Vec<Setup>, Vec<u32>) {
     let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
     let mut stored = kauri_model::load::weights(&checkpoint, &names).expect("a whole model");
     let mut setups = Vec::new();
+    let mut mixed = experts::mixed(&stored);
     // Fewer layers take less time.
     stored.blocks.truncate(3);
+    mixed.blocks.truncate(3);
     let kinds = [
         ("Q4_K_M", stored.clone(), CacheType::F16),
         ("Q8_0", converted(&stored, Quant::Q8_0), CacheType::F32),
         ("BF16", converted(&stored, Quant::BF16), CacheType::F16),
+        ("experts' Q4_K_M", mixed.clone(), CacheType::F16),
+        ("experts' BF16", converted(&mixed, Quant::BF16), CacheType::F16),
     ];
     for (weights, shape, cache) in kinds {
         let isas = [Isa::Avx512].into_iter().filter(|isa| isa.is_supported());
         setups.extend(isas.map(|isa| Setup { shape: shape.clone(), weights, cache, isa }));
     }
     // The formulas take a hundred times as long, and are one loop for every type of weights.
-    stored.blocks.truncate(1);
-    setups.push(Setup { shape: stored, weights: "Q4_K_M", cache: CacheType::F16, isa: Isa::Scalar });
+    for (weights, mut shape) in [("Q4_K_M", stored), ("experts' Q4_K_M", mixed)] {
+        shape.blocks.truncate(1);
+        setups.push(Setup { shape, weights, cache: CacheType::F16, isa: Isa::Scalar });
+    }
     (setups, tokens)
 }
 

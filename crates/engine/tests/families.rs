@@ -1,4 +1,4 @@
-//! Every dense family against the logits of its reference implementation, from GGUF and from safetensors, at every position.
+//! Every family against the logits of its reference implementation, from GGUF and from safetensors, at every position.
 //!
 //! The repository carries one family per shape; where the shared fixtures are there, all of them run.
 
@@ -9,7 +9,8 @@ use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
 use kauri_formats::Checkpoint;
 use serde_json::Value as Json;
 
-const FAMILIES: &[&str] = &["gemma2", "gemma3", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "smollm3"];
+const FAMILIES: &[&str] =
+    &["gemma2", "gemma3", "llama", "mistral", "mixtral", "olmo2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3"];
 
 /// A loaded tiny model.
 struct Model {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kauri_arch::{Factors, Mixer, RopeScaling, Shape};
+use kauri_arch::{Factors, Linear, Mixer, RopeScaling, Shape};
 use kauri_device::{CacheType, Plan, Weight};
 
 /// Tokens to a page of the cache.
@@ -86,7 +86,13 @@ pub fn parameters(shape: &Shape<Weight>) -> u64 {
     sum - settings.sum::<u64>()
 }
 
-/// Bytes of weights that one decoded token reads: all but the embedding table, of which it reads one row.
+/// Values that one token is multiplied with: all but those of the experts that it does not choose.
+pub fn active_parameters(shape: &Shape<Weight>) -> u64 {
+    parameters(shape) - idle(shape, |linear| u64::from(linear.rows) * u64::from(linear.columns))
+}
+
+/// Bytes of weights that one decoded token reads: all but the embedding table, of which it reads one row, and the experts that it
+/// does not choose.
 pub fn bytes_per_token(shape: &Shape<Weight>) -> u64 {
     let mut bytes = 0;
     shape.for_each(|weight| {
@@ -96,5 +102,16 @@ pub fn bytes_per_token(shape: &Shape<Weight>) -> u64 {
         }
     });
     let table = shape.embed.table.matrix();
-    bytes - table.data.len() as u64 + table.row_bytes() as u64
+    let idle = idle(shape, |linear| linear.weight.matrix().data.len() as u64);
+    bytes - table.data.len() as u64 + table.row_bytes() as u64 - idle
+}
+
+/// The sum of `size` over the matrices of as many experts as a token does not choose; those of a layer are of one size.
+fn idle(shape: &Shape<Weight>, size: impl Fn(&Linear<Weight>) -> u64) -> u64 {
+    let layers = shape.blocks.iter().filter_map(|block| block.ffn.op.moe()).map(|moe| {
+        let expert = moe.experts.first().into_iter();
+        let linears = expert.flat_map(|expert| expert.gate.iter().chain([&expert.up, &expert.down]));
+        (moe.experts.len() as u64 - u64::from(moe.chosen)) * linears.map(&size).sum::<u64>()
+    });
+    layers.sum()
 }

@@ -87,7 +87,7 @@ pub fn weights(checkpoint: &Checkpoint, names: &Shape<Name>) -> Result<Shape<Wei
             tensor: name.tensor.clone(),
             expected: dimensions(&name.dims),
         })?;
-        if tensor.dims != name.dims {
+        if !name.fits(&tensor.dims) {
             let (found, expected) = (dimensions(&tensor.dims), dimensions(&name.dims));
             return Err(Error::WrongDimensions { family, tensor: name.tensor.clone(), found, expected });
         }
@@ -145,16 +145,14 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
     if is_integer(tensor.quant) {
         return Err(wrong_type("a floating-point or quantised type"));
     }
-    let dims = name.slot_dims();
-    let rows = dims.first().copied().unwrap_or(1) as usize;
-    let columns = dims.iter().skip(1).product::<u64>() as usize;
+    let (rows, columns) = (name.slot_rows(), name.columns() as usize);
+    let (start, rows) = (rows.start as usize, (rows.end - rows.start) as usize);
     match name.role {
         Role::Vector { plus } => {
             // Blocks would straddle values that belong to different slots.
             if tensor.quant.block_len() != 1 {
                 return Err(wrong_type("F32, F16 or BF16"));
             }
-            let start = name.rows.as_ref().map_or(0, |rows| rows.start) as usize;
             let bytes = tensor.quant.block_bytes();
             let mut values = vec![0.0; rows];
             tensor.quant.dequantise(&tensor.data[start * bytes..(start + rows) * bytes], &mut values);
@@ -163,8 +161,10 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
         }
         Role::Matrix => {
             let row_bytes = tensor.quant.row_bytes(columns).ok_or_else(|| wrong_type("rows of whole blocks"))?;
-            let start = name.rows.as_ref().map_or(0, |rows| rows.start) as usize * row_bytes;
-            let data = tensor.data.slice(start..start + rows * row_bytes).ok_or_else(|| wrong_type("whole rows"))?;
+            let data = tensor
+                .data
+                .slice(start * row_bytes..(start + rows) * row_bytes)
+                .ok_or_else(|| wrong_type("whole rows"))?;
             Ok(Weight::Matrix(Matrix { quant: tensor.quant, rows, columns, data }))
         }
     }

@@ -1,6 +1,6 @@
 //! Llama 1 to 3 and the many models of its form (Touvron 2023, arXiv:2302.13971).
 
-use super::Family;
+use super::{Family, mixtral};
 use crate::decoder::{Numbers, decoder, permuted_rope};
 use crate::shape::Activation;
 
@@ -11,6 +11,9 @@ pub(super) static FAMILY: Family = Family {
     tensors: &[],
     keys: &[],
     shape: |config| {
+        if config.optional_count("expert_count", u32::MAX)?.is_some() {
+            return mixtral::shape(config);
+        }
         let numbers = Numbers::read(config)?;
         decoder(config, &numbers, vec![permuted_rope(config, &numbers)?], |layer| {
             Ok(layer.pre_norm(layer.attention(), layer.gated(Activation::Silu)))
