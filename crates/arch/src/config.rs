@@ -44,6 +44,7 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("leading_dense_block_count", &["first_k_dense_replace", "moe_layer_start_index"]),
     ("max_window_layers", &["max_window_layers"]),
     ("mlp_bias", &["mlp_bias"]),
+    ("nextn_predict_layers", &["num_nextn_predict_layers"]),
     ("partial_rotary_factor", &["partial_rotary_factor", "rope_parameters.partial_rotary_factor", "rope_pct"]),
     ("residual_scale", &["residual_multiplier"]),
     ("rope.freq_base", &["rope_theta", "rope_parameters.rope_theta"]),
@@ -290,6 +291,17 @@ impl<'a> Config<'a> {
         self.checkpoint.tensors.contains_key(&self.file_name(name).replace(EACH, &index.to_string()))
     }
 
+    /// How the names of tensors begin that belong to these layers, which only draft tokens.
+    pub(crate) fn drafting_names(&self, layers: std::ops::Range<u32>) -> Vec<String> {
+        match &self.settings {
+            Settings::Gguf { .. } => layers.map(|layer| format!("blk.{layer}.")).collect(),
+            Settings::HuggingFace { prefix, .. } => {
+                let apart = [format!("{prefix}mtp_"), "mtp.".to_owned()].into_iter().filter(|_| !layers.is_empty());
+                layers.clone().map(|layer| format!("{prefix}layers.{layer}.")).chain(apart).collect()
+            }
+        }
+    }
+
     /// Whether the file has the tensor with this canonical name.
     pub fn has(&self, name: &str) -> bool {
         self.checkpoint.tensors.contains_key(&self.file_name(name))
@@ -312,7 +324,11 @@ impl<'a> Config<'a> {
     fn file_key(&self, key: &str) -> String {
         match &self.settings {
             Settings::Gguf { prefix, .. } => format!("{prefix}.{key}"),
-            Settings::HuggingFace { .. } => self.hugging_face_keys(key).first().map_or(key, |path| path).to_owned(),
+            Settings::HuggingFace { .. } => {
+                let paths = self.hugging_face_keys(key);
+                let there = paths.iter().find(|path| self.json(path).is_some());
+                there.or(paths.first()).map_or(key, |path| path).to_owned()
+            }
         }
     }
 

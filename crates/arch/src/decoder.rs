@@ -25,6 +25,8 @@ pub struct Numbers {
     pub hidden: u32,
     /// How many blocks.
     pub layers: u32,
+    /// How many more the file has, which only draft tokens.
+    pub draft_layers: u32,
     /// Query heads.
     pub heads: u32,
     /// Key and value heads.
@@ -99,10 +101,18 @@ impl Numbers {
         let rows = config.rows_of("token_embd.weight").filter(|_| config.is_gguf());
         let rows = rows.and_then(|rows| u32::try_from(rows).ok()).filter(|&rows| rows > 0 && rows <= VOCAB_MAX);
         let vocab = rows.map_or_else(|| config.count("vocab_size", VOCAB_MAX), Ok)?;
-        let layers = config.count("block_count", LAYERS_MAX)?;
+        let all_layers = config.count("block_count", LAYERS_MAX)?;
+        let draft_layers = config.optional_count("nextn_predict_layers", LAYERS_MAX)?.unwrap_or(0);
+        // A GGUF counts them with the others.
+        let layers = if config.is_gguf() { all_layers.saturating_sub(draft_layers) } else { all_layers };
+        if layers == 0 {
+            let expected = format!("fewer than {all_layers}, the number of layers");
+            return Err(config.invalid("nextn_predict_layers", &draft_layers.to_string(), &expected));
+        }
         Ok(Self {
             hidden,
             layers,
+            draft_layers,
             heads,
             kv_heads,
             head_dim,
@@ -173,6 +183,7 @@ pub fn decoder(
         blocks,
         norm: norm(config, numbers, "output_norm", numbers.hidden),
         head: Head { output, scale: 1.0, soft_cap: None },
+        left_out: config.drafting_names(numbers.layers..numbers.layers + numbers.draft_layers),
     })
 }
 

@@ -29,6 +29,8 @@ pub struct Shape<W> {
     pub norm: Norm<W>,
     /// The residual stream to logits.
     pub head: Head<W>,
+    /// How the names of tensors begin that a file has besides, for drafting tokens: they are not used.
+    pub left_out: Vec<String>,
 }
 
 /// The embedding table: `(vocab, hidden)`.
@@ -278,6 +280,7 @@ impl<W> Shape<W> {
             blocks: self.blocks.iter().map(|block| block.try_map(map)).collect::<Result<_, _>>()?,
             norm: self.norm.try_map(map)?,
             head: Head { output: self.head.output.try_map(map)?, scale: self.head.scale, soft_cap: self.head.soft_cap },
+            left_out: self.left_out.clone(),
         })
     }
 

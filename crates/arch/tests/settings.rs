@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use kauri_arch::{Activation, Error, Ffn, Mixer, Name, RopeScaling, Shape, identify};
+use kauri_arch::{Activation, Error, Ffn, Mixer, Moe, Name, RopeScaling, Scoring, Shape, identify};
 use kauri_formats::{Checkpoint, Source};
 use serde_json::{Value as Json, json};
 
@@ -49,6 +49,65 @@ fn bad_settings_are_refused_by_name() {
         assert!(error.contains(key) || names_it.iter().any(|name| error.contains(name)), "{shown}: {error}");
         assert!(!error.contains('\n'), "{shown}: {error}");
     }
+}
+
+#[test]
+fn bad_settings_of_experts_are_refused_by_name() {
+    let cases = [
+        ("n_routed_experts", json!(0)),
+        ("n_routed_experts", json!(5000)),
+        ("n_routed_experts", json!("x")),
+        ("num_experts_per_tok", json!(9)),
+        ("num_experts_per_tok", json!(0)),
+        ("moe_intermediate_size", json!(-1)),
+        ("n_shared_experts", json!(1000)),
+        ("n_group", json!(3)),
+        ("n_group", json!(8)),
+        ("first_k_dense_replace", json!("x")),
+        ("mlp_only_layers", json!([3])),
+        ("mlp_only_layers", json!(1)),
+        ("norm_topk_prob", json!("x")),
+        ("routed_scaling_factor", json!(-1.0)),
+        ("scoring_func", json!("foo")),
+        ("scoring_func", json!(7)),
+    ];
+    for (key, value) in cases {
+        let shown = format!("{key} = {value}");
+        let error = shape("glm4moe", key, value).map(|_| ()).expect_err(&shown).to_string();
+        assert!(error.starts_with("glm4moe: "), "{shown}: {error}");
+        assert!(error.contains(key) || error.contains("scores experts by"), "{shown}: {error}");
+    }
+}
+
+#[test]
+fn settings_of_experts_are_honoured() {
+    let experts = |key: &str, value: Json| -> Vec<Option<Moe<Name>>> {
+        let shape = shape("glm4moe", key, value).expect("a shape");
+        shape.blocks.iter().map(|block| block.ffn.op.moe().cloned()).collect()
+    };
+    let plain = experts("scoring_func", json!("sigmoid"));
+    assert!(plain[0].is_none(), "a dense layer first");
+    let moe = plain[1].as_ref().expect("experts");
+    assert_eq!((moe.experts.len(), moe.chosen, moe.scoring, moe.scale), (8, 2, Scoring::Sigmoid, 1.5));
+    assert!(moe.selection_bias.is_some() && moe.shared.is_some() && moe.normalised.is_some() && moe.groups.is_none());
+    let tensor = &moe.experts[3].down.weight.tensor;
+    assert_eq!(tensor, "model.layers.1.mlp.experts.3.down_proj.weight");
+
+    let changed = experts("norm_topk_prob", json!(false));
+    assert_eq!(changed[1].as_ref().expect("experts").normalised, None);
+    let softmax = experts("scoring_func", json!("softmax"));
+    assert_eq!(softmax[1].as_ref().expect("experts").scoring, Scoring::Softmax);
+    let dense = experts("mlp_only_layers", json!([2]));
+    assert!(dense[1].is_some() && dense[2].is_none());
+    let alone = experts("n_shared_experts", json!(0));
+    assert!(alone[1].as_ref().expect("experts").shared.is_none());
+}
+
+#[test]
+fn layers_that_only_draft_tokens_are_left_out() {
+    let shape = shape("glm4moe", "num_nextn_predict_layers", json!(1)).expect("a shape");
+    assert_eq!(shape.blocks.len(), 3);
+    assert!(shape.left_out.contains(&"model.layers.3.".to_owned()), "{:?}", shape.left_out);
 }
 
 #[test]

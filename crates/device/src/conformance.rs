@@ -266,6 +266,7 @@ impl Case {
             blocks,
             norm: self.norm_of(&mut random, hidden),
             head: Head { output: self.linear(&mut random, self.vocab, hidden), scale: 0.25, soft_cap: self.soft_cap },
+            left_out: Vec::new(),
         }
     }
 

@@ -9,8 +9,21 @@ use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
 use kauri_formats::Checkpoint;
 use serde_json::Value as Json;
 
-const FAMILIES: &[&str] =
-    &["gemma2", "gemma3", "llama", "mistral", "mixtral", "olmo2", "phi3", "qwen2", "qwen3", "qwen3moe", "smollm3"];
+const FAMILIES: &[&str] = &[
+    "ernie45moe",
+    "gemma2",
+    "gemma3",
+    "glm4moe",
+    "llama",
+    "mistral",
+    "mixtral",
+    "olmo2",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "qwen3moe",
+    "smollm3",
+];
 
 /// A loaded tiny model.
 struct Model {

@@ -133,10 +133,11 @@ fn values_of(matrix: &Matrix) -> Bytes {
     Bytes::from(bytes)
 }
 
-/// Whether a tensor that no slot names repeats what the shape has from elsewhere.
+/// Whether a tensor that no slot names repeats what the shape has from elsewhere, or only drafts tokens.
 fn derived(name: &str, names: &Shape<Name>) -> bool {
     let tied = names.head.output.weight == names.embed.table;
-    name.ends_with(".rotary_emb.inv_freq") || (tied && name == "lm_head.weight")
+    let drafts = names.left_out.iter().any(|start| name.starts_with(start));
+    drafts || name.ends_with(".rotary_emb.inv_freq") || (tied && name == "lm_head.weight")
 }
 
 fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Error> {
