@@ -43,10 +43,12 @@ struct Corrections {
     sums: Vec<f32>,
 }
 
-/// How many rows there are, and how they stand.
+/// Rows that go through a matrix together, and how they stand.
 #[derive(Clone, Copy, Default)]
 pub struct Rows {
-    /// Rows.
+    /// The first.
+    pub first: usize,
+    /// How many.
     pub tokens: usize,
     /// Their values.
     pub columns: usize,
@@ -66,14 +68,15 @@ pub struct Tile {
 impl Rows {
     /// The tile that starts at `token`: the widest, or the largest power of two that is left.
     pub fn tile(&self, token: usize) -> Tile {
-        let left = self.tokens - token;
+        let left = self.first + self.tokens - token;
         let width = if left >= self.widest { self.widest } else { 1 << left.ilog2() };
         Tile { token, width }
     }
 
     /// The tile that holds `token`.
-    fn tile_of(&self, token: usize) -> Tile {
-        let mut tile = self.tile((token / self.widest * self.widest).min(self.tokens / self.widest * self.widest));
+    pub fn tile_of(&self, token: usize) -> Tile {
+        let whole = ((token - self.first) / self.widest).min(self.tokens / self.widest);
+        let mut tile = self.tile(self.first + whole * self.widest);
         while token >= tile.token + tile.width {
             tile = self.tile(tile.token + tile.width);
         }
@@ -103,11 +106,6 @@ impl Activations {
             let place = self.kinds.iter_mut().find(|place| place.is_none_or(|other| other == kind));
             *place.expect("room for every kind") = Some(kind);
         }
-    }
-
-    /// How the rows stand.
-    pub fn rows(&self) -> Rows {
-        self.rows
     }
 
     /// The numbers of a tile, from column `column` on.
@@ -180,12 +178,11 @@ struct CorrectionsWriter<'a> {
 }
 
 impl Writer<'_> {
-    /// Packs one row as it is.
+    /// Packs one row of a tile as it is.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub unsafe fn pack(&self, token: usize, x: &[f32]) {
-        let tile = self.rows.tile_of(token);
+    pub unsafe fn pack(&self, tile: Tile, token: usize, x: &[f32]) {
         let start = tile.token * self.rows.columns;
         if tile.width == 1 {
             // SAFETY: the row is in use once by the caller's word.
@@ -237,12 +234,11 @@ impl Writer<'_> {
         }
     }
 
-    /// Quantises one row: the formula.
+    /// Quantises one row of a tile: the formula.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub unsafe fn quantise(&self, token: usize, x: &[f32]) {
-        let tile = self.rows.tile_of(token);
+    pub unsafe fn quantise(&self, tile: Tile, token: usize, x: &[f32]) {
         for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
             // SAFETY: the row is in use once by the caller's word.
             let (values, scale) = unsafe { self.place(tile, token, group) };
@@ -265,8 +261,7 @@ impl Writer<'_> {
     /// # Safety
     /// No other use of the row of `token`; the CPU has the instructions of `V`.
     #[inline(always)]
-    pub unsafe fn quantise_with<V: Vector>(&self, token: usize, x: &[f32]) {
-        let tile = self.rows.tile_of(token);
+    pub unsafe fn quantise_with<V: Vector>(&self, tile: Tile, token: usize, x: &[f32]) {
         for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
             // SAFETY: the row is in use once by the caller's word; vectors lie inside the arrays of a group, whose length is a
             // whole number of them.
@@ -305,9 +300,10 @@ mod tests {
     fn tiles_cover_all_tokens_in_order() {
         for widest in [4, 8, 12] {
             for tokens in 0..40 {
-                let rows = Rows { tokens, columns: 32, widest };
-                let mut token = 0;
-                while token < tokens {
+                let first = tokens % 5;
+                let rows = Rows { first, tokens, columns: 32, widest };
+                let mut token = first;
+                while token < first + tokens {
                     let tile = rows.tile(token);
                     assert!(tile.width == widest || tile.width.is_power_of_two());
                     for inside in token..token + tile.width {
@@ -315,7 +311,7 @@ mod tests {
                     }
                     token += tile.width;
                 }
-                assert_eq!(token, tokens);
+                assert_eq!(token, first + tokens);
             }
         }
     }

@@ -8,7 +8,7 @@ use kauri_formats::Quant;
 
 #[cfg(target_arch = "aarch64")]
 use crate::aarch64::neon;
-use crate::activation::{Correction, Writer};
+use crate::activation::{self, Correction, Writer};
 use crate::attend::{self, Task, Tile};
 use crate::cache::{self, HeadMut, New};
 use crate::elementwise::{self, Turn};
@@ -101,7 +101,7 @@ pub(crate) struct Compiled {
     /// Most tokens that products take at a time.
     pub widest_tile: usize,
     /// Quantises one row of activations, which nobody else uses.
-    pub quantise: unsafe fn(&Writer<'_>, usize, &[f32]),
+    pub quantise: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
     /// One tile of attention, whose rows no other worker writes.
     pub attend: unsafe fn(&Task<'_>, &Tile, &mut attend::Scratch),
     /// Keeps new tokens of one head in the cache.
@@ -121,7 +121,7 @@ static SCALAR: Compiled = Compiled {
     finish: |_, _, _, _| unreachable!("`strips` has none"),
     widest_tile: 1,
     // SAFETY: nobody else uses the row.
-    quantise: |writer, token, x| unsafe { writer.quantise(token, x) },
+    quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
     attend: attend::scalar,
     store: cache::store,
     rope: elementwise::rope,
@@ -173,13 +173,13 @@ impl Kernels {
         self.compiled.widest_tile
     }
 
-    /// Quantises one row of activations.
+    /// Quantises one row of a tile of activations.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub(crate) unsafe fn quantise(self, writer: &Writer<'_>, token: usize, x: &[f32]) {
+    pub(crate) unsafe fn quantise(self, writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
-        unsafe { (self.compiled.quantise)(writer, token, x) };
+        unsafe { (self.compiled.quantise)(writer, tile, token, x) };
     }
 
     /// One tile of attention.

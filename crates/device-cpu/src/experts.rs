@@ -1,25 +1,34 @@
 //! Mixture of experts: tokens sorted by expert, so that the weights of each are read once in a step, and only where a token chose it.
 //!
-//! An expert's tokens are gathered into rows that stand together, go through its network as any others do, and are added where they
-//! came from, expert after expert: a token's sum runs in the order of its experts' numbers whatever else is in the batch.
+//! All experts of a step are one piece of work for the pool on the way in, and one on the way out: its threads share strips of rows of
+//! every expert that was chosen. A token's sum runs in the order of its experts' numbers whatever else is in the batch.
 
-use kauri_arch::{Dense, Moe, Shape};
+use std::ops::Range;
+
+use kauri_arch::{Dense, Linear, Moe, Shape};
 use kauri_device::{Plan, Weight, formula};
+use kauri_formats::Quant;
 
-use crate::matmul::{self, Job};
+use crate::matmul::{self, Group, Input, Job};
+use crate::ops::by_rows;
 use crate::pool::Pool;
 use crate::product::Finish;
 
-/// Memory for routing, sized at load.
+/// Memory for routing, sized at load. A row is a token and an expert that it chose; rows stand in the order of the experts, those of
+/// an expert in the order of their tokens.
 pub struct Scratch {
     /// What the choice of each token is made by: (tokens, experts).
     pub keys: Vec<f32>,
-    /// Tokens in the order of the experts that they chose, those of an expert in their own order: (tokens, chosen).
+    /// The token of each row.
     order: Vec<u32>,
-    /// Where those of each expert begin, and where the last one's end.
+    /// The first row of each expert, and the end of the last one's.
     starts: Vec<u32>,
-    /// What the tokens of one expert go in with: (tokens, hidden).
-    rows: Vec<f32>,
+    /// The experts that have rows.
+    active: Vec<u32>,
+    /// Wide values: (rows, width) each.
+    wide: [Vec<f32>; 2],
+    /// (rows, hidden).
+    outputs: Vec<f32>,
 }
 
 /// The activations that experts work on.
@@ -30,12 +39,19 @@ pub struct Rows<'a> {
     pub input: &'a [f32],
     /// (tokens, experts): the weights of experts, zero where one was not chosen.
     pub scores: &'a mut [f32],
-    /// Memory for wide values: (tokens, width) each.
+    /// Memory for what is shared: (tokens, width) each.
     pub wide: [&'a mut [f32]; 2],
-    /// Memory for one expert's output: (tokens, hidden).
+    /// The same: (tokens, hidden).
     pub branch: &'a mut [f32],
     /// Where the sum goes: (tokens, hidden).
     pub mixture: &'a mut [f32],
+}
+
+/// The most values that go into the experts' products in a step.
+pub fn values(shape: &Shape<Weight>, plan: &Plan) -> usize {
+    let moes = shape.blocks.iter().filter_map(|block| Some((block.ffn.op.moe()?, block.ffn.op.widths().max()?)));
+    let columns = moes.map(|(moe, width)| moe.chosen as usize * width.max(shape.hidden) as usize);
+    columns.max().unwrap_or(0) * plan.batch_tokens as usize
 }
 
 impl Scratch {
@@ -43,17 +59,19 @@ impl Scratch {
     pub fn new(shape: &Shape<Weight>, plan: &Plan) -> Self {
         let moes = || shape.blocks.iter().filter_map(|block| block.ffn.op.moe());
         let experts = moes().map(|moe| moe.experts.len()).max().unwrap_or(0);
-        let chosen = moes().map(|moe| moe.chosen as usize).max().unwrap_or(0);
-        let tokens = plan.batch_tokens as usize;
+        let rows = moes().map(|moe| moe.chosen as usize).max().unwrap_or(0) * plan.batch_tokens as usize;
+        let width = moes().flat_map(|moe| &moe.experts).map(|expert| expert.up.rows as usize).max().unwrap_or(0);
         Self {
-            keys: vec![0.0; tokens * experts],
-            order: vec![0; tokens * chosen],
+            keys: vec![0.0; plan.batch_tokens as usize * experts],
+            order: vec![0; rows],
             starts: vec![0; experts + 1],
-            rows: vec![0.0; if experts > 0 { tokens * shape.hidden as usize } else { 0 }],
+            active: Vec::with_capacity(experts),
+            wide: [vec![0.0; rows * width], vec![0.0; rows * width]],
+            outputs: vec![0.0; rows * shape.hidden as usize],
         }
     }
 
-    /// Sorts the tokens by expert.
+    /// Makes the rows of these weights: (tokens, experts).
     fn sort(&mut self, experts: usize, weights: &[f32]) {
         let starts = &mut self.starts[..=experts];
         starts.fill(0);
@@ -62,7 +80,11 @@ impl Scratch {
                 *count += u32::from(weight != 0.0);
             }
         }
+        self.active.clear();
         for expert in 0..experts {
+            if starts[expert + 1] > 0 {
+                self.active.push(expert as u32);
+            }
             starts[expert + 1] += starts[expert];
         }
         for (token, row) in weights.chunks_exact(experts).enumerate() {
@@ -90,24 +112,99 @@ pub fn experts(
     let (count, hidden) = (moe.experts.len(), moe.router.columns as usize);
     let weights = &rows.scores[..rows.tokens * count];
     scratch.sort(count, weights);
-    for (index, expert) in moe.experts.iter().enumerate() {
-        let tokens = &scratch.order[scratch.starts[index] as usize..scratch.starts[index + 1] as usize];
-        if tokens.is_empty() {
-            continue;
-        }
-        for (row, &token) in scratch.rows.chunks_exact_mut(hidden).zip(tokens) {
-            row.copy_from_slice(&rows.input[token as usize * hidden..][..hidden]);
-        }
-        let [gate, up] = &mut rows.wide;
-        widen(pool, products, expert, &scratch.rows, tokens.len(), [gate, up]);
-        let mut down = [Job { linear: &expert.down, gate: None, finish: Finish::Store, out: rows.branch }];
-        matmul::linear(pool, products, gate, tokens.len(), &mut down);
-        for (row, &token) in rows.branch.chunks_exact(hidden).zip(tokens) {
-            let weight = weights[token as usize * count + index];
-            let sum = &mut rows.mixture[token as usize * hidden..][..hidden];
-            sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
-        }
+    let Scratch { order, starts, active, wide, outputs, .. } = scratch;
+    let rows_of = |expert: u32| starts[expert as usize] as usize..starts[expert as usize + 1] as usize;
+    let network = |expert: u32| &moe.experts[expert as usize];
+    // Files have all experts of a layer in one type; where one has not, each goes by itself.
+    let alike = active.windows(2).all(|pair| types(network(pair[0])) == types(network(pair[1])));
+    let together = if alike { active.len() } else { 1 };
+    for active in active.chunks(together.max(1)) {
+        let (first, end) = (rows_of(active[0]).start, rows_of(active[active.len() - 1]).end);
+        // A single token's row is the input of all its experts.
+        let single = rows.tokens == 1;
+        let input = if single {
+            Input { x: rows.input, order: None, tokens: 1 }
+        } else {
+            Input { x: rows.input, order: Some(&order[first..end]), tokens: end - first }
+        };
+        let part = Part { active, first, rows_of: &rows_of };
+        widen_groups(pool, products, input, &|index| network(active[index]), (&part, single), wide);
+        let width = network(active[0]).up.rows as usize;
+        let input = Input { x: &wide[0][first * width..end * width], order: None, tokens: end - first };
+        let down = |index| part.group(index, &network(active[index]).down, None, false);
+        matmul::grouped(pool, products, input, (active.len(), &down), Finish::Store, outputs);
     }
+    by_rows(pool, hidden, &mut rows.mixture[..rows.tokens * hidden], |first, sums| {
+        let tokens = first..first + sums.len() / hidden;
+        for &expert in &*active {
+            for row in rows_of(expert).filter(|&row| tokens.contains(&(order[row] as usize))) {
+                let token = order[row] as usize;
+                let weight = weights[token * count + expert as usize];
+                let sum = &mut sums[(token - first) * hidden..][..hidden];
+                let output = &outputs[row * hidden..][..hidden];
+                sum.iter_mut().zip(output).for_each(|(sum, value)| *sum += weight * value);
+            }
+        }
+    });
+}
+
+/// The storage types of a network's matrices.
+fn types(dense: &Dense<Weight>) -> [Option<Quant>; 3] {
+    let quant = |linear: &Linear<Weight>| linear.weight.matrix().quant;
+    [dense.gate.as_ref().map(quant), Some(quant(&dense.up)), Some(quant(&dense.down))]
+}
+
+/// Experts that are computed together.
+struct Part<'a> {
+    active: &'a [u32],
+    /// The first row of the first.
+    first: usize,
+    rows_of: &'a (dyn Fn(u32) -> Range<usize> + Sync),
+}
+
+impl Part<'_> {
+    /// One expert's rows through a matrix; from a `single` row if there is no other.
+    fn group<'w>(
+        &self,
+        index: usize,
+        linear: &'w Linear<Weight>,
+        gate: Option<&'w Linear<Weight>>,
+        single: bool,
+    ) -> Group<'w> {
+        let rows = (self.rows_of)(self.active[index]);
+        let tokens = if single { (0, 1) } else { (rows.start - self.first, rows.len()) };
+        Group { linear, gate, tokens, to: rows.start }
+    }
+}
+
+/// The wide values of all experts of a part, to the first memory.
+fn widen_groups<'w>(
+    pool: &mut Pool,
+    products: &mut matmul::Scratch,
+    input: Input<'_>,
+    network: &(dyn Fn(usize) -> &'w Dense<Weight> + Sync),
+    (part, single): (&Part<'_>, bool),
+    [gate, up]: &mut [Vec<f32>; 2],
+) {
+    let (count, activation) = (part.active.len(), network(0).activation);
+    let kernels = products.kernels();
+    let finish = match &network(0).gate {
+        Some(held) if matmul::go_together(kernels, &network(0).up, held) => Finish::Gate(activation),
+        None => Finish::Activate(activation),
+        Some(_) => {
+            let gates =
+                |index| part.group(index, network(index).gate.as_ref().unwrap_or(&network(index).up), None, single);
+            matmul::grouped(pool, products, input, (count, &gates), Finish::Store, gate);
+            let ups = |index| part.group(index, &network(index).up, None, single);
+            matmul::grouped(pool, products, input, (count, &ups), Finish::Store, up);
+            let width = network(0).up.rows as usize;
+            let rows = part.first * width..(part.rows_of)(part.active[count - 1]).end * width;
+            kernels.activate(activation, true, &mut gate[rows.clone()], &up[rows]);
+            return;
+        }
+    };
+    let both = |index| part.group(index, &network(index).up, network(index).gate.as_ref(), single);
+    matmul::grouped(pool, products, input, (count, &both), finish, gate);
 }
 
 /// Adds what is shared to the mixture; the weights of experts are needed no more.
@@ -164,7 +261,14 @@ mod tests {
 
     #[test]
     fn tokens_are_sorted_by_expert_and_stay_in_order() {
-        let mut scratch = Scratch { keys: Vec::new(), order: vec![9; 6], starts: vec![9; 6], rows: Vec::new() };
+        let mut scratch = Scratch {
+            keys: Vec::new(),
+            order: vec![9; 6],
+            starts: vec![9; 6],
+            active: vec![9],
+            wide: [Vec::new(), Vec::new()],
+            outputs: Vec::new(),
+        };
         #[rustfmt::skip]
         let weights = [
             0.5, 0.0, 0.5, 0.0,
@@ -174,5 +278,6 @@ mod tests {
         scratch.sort(4, &weights);
         assert_eq!(scratch.order, [0, 2, 0, 1, 2, 1]);
         assert_eq!(scratch.starts[..5], [0, 2, 2, 5, 6]);
+        assert_eq!(scratch.active, [0, 2, 3]);
     }
 }

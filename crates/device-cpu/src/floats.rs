@@ -198,9 +198,14 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
     }
 
     #[inline(always)]
-    unsafe fn single<const R: usize>(stored: &[u8], row_bytes: usize, x: &Activations) -> Option<[V::Float; R]> {
+    unsafe fn single<const R: usize>(
+        stored: &[u8],
+        row_bytes: usize,
+        x: &Activations,
+        tile: Tile,
+    ) -> Option<[V::Float; R]> {
         let run = 16 / E::BYTES;
-        let (x, columns) = (x.numbers(x.rows().tile(0), 0), row_bytes / E::BYTES);
+        let (x, columns) = (x.numbers(tile, 0), row_bytes / E::BYTES);
         let rows: [Rows<'_>; R] = std::array::from_fn(|part| Rows::new::<V>(stored, row_bytes, part));
         // SAFETY: the rows hold the columns; there is an activation for each.
         unsafe {

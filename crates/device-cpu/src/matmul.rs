@@ -8,7 +8,7 @@ use std::ops::Range;
 use kauri_arch::Linear;
 use kauri_device::{Weight, formula};
 
-use crate::activation::{self, Activations, GROUP};
+use crate::activation::{self, Activations, GROUP, Rows};
 use crate::detect::{Kernels, Strips};
 use crate::pool::{Disjoint, Pool};
 use crate::product::{self, Finish, Output, Product};
@@ -28,6 +28,30 @@ pub struct Job<'a> {
     pub out: &'a mut [f32],
 }
 
+/// Rows of activations: (tokens, columns).
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    /// All that there are.
+    pub x: &'a [f32],
+    /// Which of them, and in which order; as they stand where unset.
+    pub order: Option<&'a [u32]>,
+    /// How many are meant.
+    pub tokens: usize,
+}
+
+/// Some neighbouring rows of an input that go through a matrix of their own.
+#[derive(Clone, Copy)]
+pub struct Group<'a> {
+    /// As in [`Job`].
+    pub linear: &'a Linear<Weight>,
+    /// As in [`Job`].
+    pub gate: Option<&'a Linear<Weight>>,
+    /// The rows of the input.
+    pub tokens: (usize, usize),
+    /// The row of the output where the first one's goes; the others follow.
+    pub to: usize,
+}
+
 /// Memory for products, sized at load.
 pub struct Scratch {
     kernels: Kernels,
@@ -38,11 +62,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// For inputs of up to `tokens` rows of up to `columns` values, on `threads` threads.
-    pub fn new(kernels: Kernels, tokens: usize, columns: usize, threads: usize) -> Self {
+    /// For up to `tokens` rows that go through a matrix together, of up to `columns` values, on `threads` threads; for `values`
+    /// values of rows that go through several.
+    pub fn new(kernels: Kernels, tokens: usize, columns: usize, values: usize, threads: usize) -> Self {
         Self {
             kernels,
-            activations: Activations::new(tokens * columns),
+            activations: Activations::new(values.max(tokens * columns)),
             workers: (0..threads).map(|_| product::Scratch::new(tokens)).collect(),
             rows: vec![0.0; 2 * columns * threads],
         }
@@ -61,7 +86,11 @@ struct Shared<'a> {
     /// The kernels of both, if they have any.
     strips: Option<(Strips, Option<Strips>)>,
     finish: Finish,
-    out: Disjoint<'a, f32>,
+    out: &'a Disjoint<'a, f32>,
+    /// The rows of the input.
+    tokens: Rows,
+    /// The row of the output where the first one's goes.
+    to: usize,
 }
 
 /// The kernel of a product, if it has one.
@@ -85,93 +114,218 @@ pub fn go_together(kernels: Kernels, linear: &Linear<Weight>, gate: &Linear<Weig
 /// If a gate and its product do not [go together](go_together).
 pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, jobs: &mut [Job<'_>]) {
     let Some(columns) = jobs.first().map(|job| job.linear.columns as usize).filter(|_| tokens > 0) else { return };
-    let x = &x[..tokens * columns];
+    let x = Input { x: &x[..tokens * columns], order: None, tokens };
     let kernels = scratch.kernels;
-    let mut each = jobs.iter_mut().map(|Job { linear, gate, finish, out }| {
-        assert!(gate.is_none_or(|gate| go_together(kernels, linear, gate)), "a gate that goes with its product");
-        let strips = strips(kernels, linear).map(|own| (own, gate.and_then(|gate| strips(kernels, gate))));
-        Shared { linear, gate: *gate, strips, finish: *finish, out: Disjoint::new(out) }
+    let rows = Rows { first: 0, tokens, columns, widest: kernels.widest_tile() };
+    let mut each = jobs.iter_mut();
+    let jobs: [_; TOGETHER] = std::array::from_fn(|_| {
+        let Job { linear, gate, finish, out } = each.next()?;
+        Some((*linear, *gate, *finish, Disjoint::new(out)))
     });
-    let jobs: [Option<Shared<'_>>; TOGETHER] = std::array::from_fn(|_| each.next());
-    pack(pool, scratch, x, tokens, &jobs);
+    let mut each = jobs.iter().flatten();
+    let jobs: [Option<Shared<'_>>; TOGETHER] = std::array::from_fn(|_| {
+        let (linear, gate, finish, out) = each.next()?;
+        Some(Shared::new(kernels, (*linear, *gate), *finish, out, (rows, 0)))
+    });
+    let strips =
+        || jobs.iter().flatten().filter_map(|job| job.strips).flat_map(|(own, gate)| [Some(own), gate]).flatten();
+    pack(pool, scratch, x, columns, strips, &|_| rows);
     let count = jobs.iter().flatten().map(Shared::units).sum::<usize>();
-    let workers = Disjoint::new(&mut scratch.workers);
-    let rows = Disjoint::new(&mut scratch.rows);
-    let activations = &scratch.activations;
+    let memory = Memory::new(scratch, columns);
     pool.split(count, pool.grain(count), &|thread, units| {
         // SAFETY: each thread takes the memory of its own number.
-        let (scratch, weights) = unsafe {
-            let columns = 2 * columns;
-            (&mut workers.slice(thread..thread + 1)[0], rows.slice(thread * columns..(thread + 1) * columns))
-        };
+        let mut worker = unsafe { memory.worker(thread) };
         let mut first = 0;
         for job in jobs.iter().flatten() {
             let count = job.units();
             let own = units.start.clamp(first, first + count) - first..units.end.clamp(first, first + count) - first;
             first += count;
-            match job.strips {
-                // SAFETY: pieces do not overlap.
-                None => unsafe { scalar(job, x, weights, own) },
-                Some(strips) => {
-                    for strip in own {
-                        // SAFETY: pieces do not overlap.
-                        unsafe { job.strip(kernels, strips, activations, strip, scratch) };
-                    }
+            // SAFETY: pieces do not overlap.
+            unsafe { job.run(x, own, &mut worker) };
+        }
+    });
+}
+
+/// Computes `count` groups of rows of `x`, all of them with matrices of the same types and sizes.
+///
+/// Each output is summed as [`linear`] sums it, so that it does not depend on how rows are grouped.
+///
+/// # Panics
+/// If a gate and its product do not [go together](go_together).
+pub fn grouped<'a>(
+    pool: &mut Pool,
+    scratch: &mut Scratch,
+    x: Input<'_>,
+    (count, group): (usize, &(dyn Fn(usize) -> Group<'a> + Sync)),
+    finish: Finish,
+    out: &mut [f32],
+) {
+    if count == 0 {
+        return;
+    }
+    let kernels = scratch.kernels;
+    let columns = group(0).linear.columns as usize;
+    let out = Disjoint::new(out);
+    let shared = |index: usize| {
+        let Group { linear, gate, tokens: (first, tokens), to } = group(index);
+        let rows = Rows { first, tokens, columns, widest: kernels.widest_tile() };
+        Shared::new(kernels, (linear, gate), finish, &out, (rows, to))
+    };
+    let strips = || shared(0).strips.into_iter().flat_map(|(own, gate)| [Some(own), gate]).flatten();
+    // Groups are in the order of their rows.
+    let rows_of = |token: usize| {
+        let of = (0..count).find(|&index| group(index).tokens.0 + group(index).tokens.1 > token);
+        shared(of.expect("every row is in a group")).tokens
+    };
+    pack(pool, scratch, x, columns, strips, &rows_of);
+    let units = shared(0).units();
+    let memory = Memory::new(scratch, columns);
+    pool.split(count * units, pool.grain(count * units), &|thread, mut pieces| {
+        // SAFETY: each thread takes the memory of its own number.
+        let mut worker = unsafe { memory.worker(thread) };
+        while pieces.start < pieces.end {
+            let (index, first) = (pieces.start / units, pieces.start % units);
+            let end = units.min(first + pieces.len());
+            // SAFETY: pieces do not overlap.
+            unsafe { shared(index).run(x, first..end, &mut worker) };
+            pieces.start += end - first;
+        }
+    });
+}
+
+/// Packs the input in the ways that the kernels want it; `rows_of` says with which others a row stands.
+fn pack<I: Iterator<Item = Strips>>(
+    pool: &mut Pool,
+    scratch: &mut Scratch,
+    x: Input<'_>,
+    columns: usize,
+    strips: impl Fn() -> I,
+    rows_of: &(dyn Fn(usize) -> Rows + Sync),
+) {
+    let (kernels, tokens) = (scratch.kernels, x.tokens);
+    let quantised = strips().any(|strips| strips.correction.is_some());
+    let as_they_are = strips().any(|strips| strips.correction.is_none());
+    if !quantised && !as_they_are {
+        return;
+    }
+    let rows = Rows { first: 0, tokens, columns, widest: kernels.widest_tile() };
+    scratch.activations.begin(rows, strips().filter_map(|strips| strips.correction));
+    let writer = scratch.activations.writer();
+    pool.split(tokens, pool.grain(tokens), &|_, tokens| {
+        let mut rows = rows_of(tokens.start);
+        for token in tokens {
+            if token >= rows.first + rows.tokens {
+                rows = rows_of(token);
+            }
+            let (x, tile) = (x.row(token, columns), rows.tile_of(token));
+            // SAFETY: tokens are shared out without overlap.
+            unsafe {
+                if quantised {
+                    kernels.quantise(&writer, tile, token, x);
+                }
+                if as_they_are {
+                    writer.pack(tile, token, x);
                 }
             }
         }
     });
 }
 
-/// Packs the input in the ways that the jobs want it.
-fn pack(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, jobs: &[Option<Shared<'_>>; TOGETHER]) {
-    let kernels = scratch.kernels;
-    let columns = x.len() / tokens;
-    let strips =
-        || jobs.iter().flatten().filter_map(|job| job.strips).flat_map(|(own, gate)| [Some(own), gate]).flatten();
-    let quantised = strips().any(|strips| strips.correction.is_some());
-    let as_they_are = strips().any(|strips| strips.correction.is_none());
-    let rows = activation::Rows { tokens, columns, widest: kernels.widest_tile() };
-    scratch.activations.begin(rows, strips().filter_map(|strips| strips.correction));
-    let writer = scratch.activations.writer();
-    let pack = |tokens: Range<usize>| {
-        for token in tokens {
-            let x = &x[token * columns..(token + 1) * columns];
-            // SAFETY: tokens are shared out without overlap.
-            unsafe {
-                if quantised {
-                    kernels.quantise(&writer, token, x);
-                }
-                if as_they_are {
-                    writer.pack(token, x);
-                }
-            }
-        }
-    };
-    if quantised || as_they_are {
-        pool.split(tokens, pool.grain(tokens), &|_, tokens| pack(tokens));
+impl<'a> Input<'a> {
+    /// Row `token`.
+    fn row(&self, token: usize, columns: usize) -> &'a [f32] {
+        let place = self.order.map_or(token, |order| order[token] as usize);
+        &self.x[place * columns..(place + 1) * columns]
     }
 }
 
-impl Shared<'_> {
+/// The memory of all threads for one product, and what they read.
+struct Memory<'a> {
+    kernels: Kernels,
+    activations: &'a Activations,
+    workers: Disjoint<'a, product::Scratch>,
+    rows: Disjoint<'a, f32>,
+    columns: usize,
+}
+
+/// One thread's.
+struct Worker<'a> {
+    kernels: Kernels,
+    activations: &'a Activations,
+    scratch: &'a mut product::Scratch,
+    /// Two rows of weights.
+    weights: &'a mut [f32],
+}
+
+impl<'a> Memory<'a> {
+    fn new(scratch: &'a mut Scratch, columns: usize) -> Self {
+        Self {
+            kernels: scratch.kernels,
+            activations: &scratch.activations,
+            workers: Disjoint::new(&mut scratch.workers),
+            rows: Disjoint::new(&mut scratch.rows),
+            columns: 2 * columns,
+        }
+    }
+
+    /// That of thread number `thread`.
+    ///
+    /// # Safety
+    /// It is not in use.
+    unsafe fn worker(&self, thread: usize) -> Worker<'_> {
+        // SAFETY: numbers do not overlap, and this one is in use once by the caller's word.
+        let (scratch, weights) = unsafe {
+            let weights = self.rows.slice(thread * self.columns..(thread + 1) * self.columns);
+            (&mut self.workers.slice(thread..thread + 1)[0], weights)
+        };
+        Worker { kernels: self.kernels, activations: self.activations, scratch, weights }
+    }
+}
+
+impl<'a> Shared<'a> {
+    /// What all workers see of a job: a product and the one that goes with it, where the sums go, the rows of the input and the
+    /// place of the first.
+    fn new(
+        kernels: Kernels,
+        (linear, gate): (&'a Linear<Weight>, Option<&'a Linear<Weight>>),
+        finish: Finish,
+        out: &'a Disjoint<'a, f32>,
+        (tokens, to): (Rows, usize),
+    ) -> Self {
+        assert!(gate.is_none_or(|gate| go_together(kernels, linear, gate)), "a gate that goes with its product");
+        let strips = strips(kernels, linear).map(|own| (own, gate.and_then(|gate| strips(kernels, gate))));
+        Self { linear, gate, strips, finish, out, tokens, to }
+    }
+
     /// In how many parts it is computed: strips of rows, or rows.
     fn units(&self) -> usize {
         let rows = self.linear.rows as usize;
         self.strips.map_or(rows, |(own, _)| rows.div_ceil(own.rows))
     }
 
+    /// Computes some of the parts.
+    ///
+    /// # Safety
+    /// `worker` is of the kernels that this was made with; no other worker computes the same parts.
+    unsafe fn run(&self, x: Input<'_>, units: Range<usize>, worker: &mut Worker<'_>) {
+        match self.strips {
+            // SAFETY: the caller's contract is the same.
+            None => unsafe { self.scalar(x, worker.weights, units) },
+            Some(strips) => {
+                for strip in units {
+                    // SAFETY: the caller's contract is the same.
+                    unsafe { self.strip(strips, strip, worker) };
+                }
+            }
+        }
+    }
+
     /// Computes the rows of one strip.
     ///
     /// # Safety
     /// `strips` are those of this job, for instructions that the CPU has; no other worker computes the same strip.
-    unsafe fn strip(
-        &self,
-        kernels: Kernels,
-        strips: (Strips, Option<Strips>),
-        x: &Activations,
-        strip: usize,
-        scratch: &mut product::Scratch,
-    ) {
+    unsafe fn strip(&self, strips: (Strips, Option<Strips>), strip: usize, worker: &mut Worker<'_>) {
+        let Worker { kernels, activations: x, scratch, .. } = worker;
         let (rows, columns) = (self.linear.rows as usize, self.linear.columns as usize);
         let output = Output {
             finish: self.finish,
@@ -179,51 +333,55 @@ impl Shared<'_> {
             held_bias: self.gate.and_then(|gate| gate.bias.as_ref()).map(Weight::vector),
             rows,
             height: strips.0.rows,
-            out: &self.out,
+            first: self.tokens.first,
+            to: self.to,
+            out: self.out,
         };
+        let (x, tokens) = (*x, self.tokens);
         // SAFETY: loading checked the sizes of the matrices; the rest is the caller's contract.
         unsafe {
             if let (Some(gate), Some(strips)) = (self.gate, strips.1) {
                 let matrix = &*gate.weight.matrix().data;
-                (strips.run)(&Product { matrix, rows, columns, x, output: None }, strip, scratch);
+                (strips.run)(&Product { matrix, rows, columns, x, tokens, output: None }, strip, scratch);
                 scratch.hold();
             }
             let matrix = &*self.linear.weight.matrix().data;
             let output = Some((&output, kernels.finisher()));
-            (strips.0.run)(&Product { matrix, rows, columns, x, output }, strip, scratch);
+            (strips.0.run)(&Product { matrix, rows, columns, x, tokens, output }, strip, scratch);
         }
     }
-}
 
-/// The rows `rows` of one job, dequantised one after the other; `weights` has room for two.
-///
-/// # Safety
-/// No other worker computes the same rows.
-unsafe fn scalar(job: &Shared<'_>, x: &[f32], weights: &mut [f32], rows: Range<usize>) {
-    let matrix = job.linear.weight.matrix();
-    let (weights, gate_weights) = weights.split_at_mut(matrix.columns);
-    let bias = |linear: &Linear<Weight>, row: usize| linear.bias.as_ref().map_or(0.0, |bias| bias.vector()[row]);
-    for row in rows {
-        matrix.quant.dequantise(matrix.row(row), weights);
-        if let Some(gate) = job.gate {
-            let gate = gate.weight.matrix();
-            gate.quant.dequantise(gate.row(row), gate_weights);
-        }
-        for (token, x) in x.chunks_exact(matrix.columns).enumerate() {
-            let at = token * matrix.rows + row;
-            let sum = formula::dot(weights, x) + bias(job.linear, row);
-            // SAFETY: this element belongs to this worker alone.
-            let place = &mut unsafe { job.out.slice(at..at + 1) }[0];
-            *place = match (job.finish, job.gate) {
-                (Finish::Store, _) => sum,
-                (Finish::Add(scale), _) => *place + scale * sum,
-                (Finish::Activate(activation), _) => formula::activate(activation, sum),
-                (Finish::Gate(activation), Some(gate)) => {
-                    let gate = formula::dot(gate_weights, x) + bias(gate, row);
-                    formula::activate(activation, gate) * sum
-                }
-                (Finish::Gate(_), None) => unreachable!("a gate's product goes with it"),
-            };
+    /// The rows `rows`, dequantised one after the other; `weights` has room for two.
+    ///
+    /// # Safety
+    /// No other worker computes the same rows.
+    unsafe fn scalar(&self, x: Input<'_>, weights: &mut [f32], rows: Range<usize>) {
+        let matrix = self.linear.weight.matrix();
+        let (weights, gate_weights) = weights.split_at_mut(matrix.columns);
+        let bias = |linear: &Linear<Weight>, row: usize| linear.bias.as_ref().map_or(0.0, |bias| bias.vector()[row]);
+        for row in rows {
+            matrix.quant.dequantise(matrix.row(row), weights);
+            if let Some(gate) = self.gate {
+                let gate = gate.weight.matrix();
+                gate.quant.dequantise(gate.row(row), gate_weights);
+            }
+            for token in 0..self.tokens.tokens {
+                let x = x.row(self.tokens.first + token, matrix.columns);
+                let at = (self.to + token) * matrix.rows + row;
+                let sum = formula::dot(weights, x) + bias(self.linear, row);
+                // SAFETY: this element belongs to this worker alone.
+                let place = &mut unsafe { self.out.slice(at..at + 1) }[0];
+                *place = match (self.finish, self.gate) {
+                    (Finish::Store, _) => sum,
+                    (Finish::Add(scale), _) => *place + scale * sum,
+                    (Finish::Activate(activation), _) => formula::activate(activation, sum),
+                    (Finish::Gate(activation), Some(gate)) => {
+                        let gate = formula::dot(gate_weights, x) + bias(gate, row);
+                        formula::activate(activation, gate) * sum
+                    }
+                    (Finish::Gate(_), None) => unreachable!("a gate's product goes with it"),
+                };
+            }
         }
     }
 }

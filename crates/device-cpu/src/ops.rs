@@ -52,7 +52,13 @@ impl Cpu {
             buffers: Buffer::ALL.iter().map(|buffer| vec![0.0; buffer.values(shape, plan)]).collect(),
             caches,
             ropes: ropes.collect(),
-            products: Scratch::new(kernels, plan.batch_tokens as usize, columns, pool.threads()),
+            products: Scratch::new(
+                kernels,
+                plan.batch_tokens as usize,
+                columns,
+                experts::values(shape, plan),
+                pool.threads(),
+            ),
             attention: (0..pool.threads()).map(|_| attend::Scratch::new(plan, head_dim)).collect(),
             experts: experts::Scratch::new(shape, plan),
             pool,
@@ -295,7 +301,7 @@ impl<'a> Piece<'a> {
 }
 
 /// Shares `rows` of `width` values over the pool; `work` is given the number of its first row and the rows.
-fn by_rows(pool: &mut Pool, width: usize, rows: &mut [f32], work: impl Fn(usize, &mut [f32]) + Sync) {
+pub(crate) fn by_rows(pool: &mut Pool, width: usize, rows: &mut [f32], work: impl Fn(usize, &mut [f32]) + Sync) {
     let count = rows.len() / width;
     let rows = Disjoint::new(rows);
     pool.split(count, pool.grain(count), &|_, range| {

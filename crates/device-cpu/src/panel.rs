@@ -121,7 +121,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     }
 
     #[inline(always)]
-    unsafe fn single<const R: usize>(_: &[u8], _: usize, _: &Activations) -> Option<[V::Float; R]> {
+    unsafe fn single<const R: usize>(_: &[u8], _: usize, _: &Activations, _: Tile) -> Option<[V::Float; R]> {
         None
     }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use kauri_arch::Activation;
 
-use crate::activation::{Activations, Tile};
+use crate::activation::{Activations, Rows, Tile};
 use crate::elementwise;
 use crate::pool::Disjoint;
 use crate::vector::Vector;
@@ -53,11 +53,16 @@ pub trait Multiply<V: Vector> {
     /// has the instructions of `V`.
     unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, ahead: Ahead, panel: &mut Panel);
 
-    /// The sums of the only token, without a panel, where that is quicker; the same bits.
+    /// The sums of the only token of a tile, without a panel, where that is quicker; the same bits.
     ///
     /// # Safety
     /// `stored` holds one row or more of `row_bytes` bytes; the CPU has the instructions of `V`.
-    unsafe fn single<const R: usize>(stored: &[u8], row_bytes: usize, x: &Activations) -> Option<[V::Float; R]>;
+    unsafe fn single<const R: usize>(
+        stored: &[u8],
+        row_bytes: usize,
+        x: &Activations,
+        tile: Tile,
+    ) -> Option<[V::Float; R]>;
 
     /// The activations of a tile in the columns of the part: checks that everything is there.
     fn input(x: &Activations, part: &Part, tile: Tile) -> Self::Input;
@@ -169,6 +174,8 @@ pub struct Product<'a> {
     pub columns: usize,
     /// The activations.
     pub x: &'a Activations,
+    /// Those of them that it is a product with.
+    pub tokens: Rows,
     /// What becomes of the sums; nothing if they are to be held back.
     pub output: Option<(&'a Output<'a>, Finisher)>,
 }
@@ -202,7 +209,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
     let first = strip * height::<V, M>();
     let rows = first..product.rows.min(first + height::<V, M>());
     let stored = &product.matrix[rows.start * row_bytes..rows.end * row_bytes];
-    if product.x.rows().tokens == 1 {
+    if product.tokens.tokens == 1 {
         // SAFETY: the caller's contract is the same.
         let done = unsafe {
             match M::STRIPS {
@@ -216,7 +223,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
             return;
         }
     }
-    let tokens = product.x.rows().tokens;
+    let tokens = product.tokens.tokens;
     let most = if tokens > FEW { M::COLUMNS } else { M::COLUMNS_FOR_FEW };
     let mut start = 0;
     while start < product.columns {
@@ -249,13 +256,14 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
 ) -> bool {
     // SAFETY: sums of a strip lie in the scratch; the rest is the caller's contract.
     unsafe {
-        let Some(total) = M::single::<R>(stored, M::row_bytes(product.columns), product.x) else { return false };
+        let tile = product.tokens.tile(product.tokens.first);
+        let Some(total) = M::single::<R>(stored, M::row_bytes(product.columns), product.x, tile) else { return false };
         let at = scratch.sums[..R * V::LANES].as_mut_ptr();
         for r in 0..R {
             V::store(total[r], at.add(r * V::LANES));
         }
         if let Some((output, finish)) = product.output {
-            finish(output, rows, Tile { token: 0, width: 1 }, scratch);
+            finish(output, rows, tile, scratch);
         }
     }
     true
@@ -267,11 +275,11 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
 /// As [`strip`]; the panel is filled with the part.
 #[inline(always)]
 unsafe fn tiles<V: Vector, M: Multiply<V>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
-    let rows = product.x.rows();
-    let mut token = 0;
-    while token < rows.tokens {
+    let rows = product.tokens;
+    let mut token = rows.first;
+    while token < rows.first + rows.tokens {
         let at = rows.tile(token);
-        let ahead = ahead.share(token..token + at.width, rows.tokens);
+        let ahead = ahead.share(token - rows.first..token - rows.first + at.width, rows.tokens);
         // SAFETY: the caller's contract is the same, and the tile is as wide.
         unsafe {
             match (M::STRIPS, at.width) {
@@ -313,7 +321,7 @@ unsafe fn tile<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
 ) {
     let input = M::input(product.x, part, tile);
     let height = R * V::LANES;
-    let at = scratch.sums[tile.token * height..(tile.token + T) * height].as_mut_ptr();
+    let at = scratch.sums[(tile.token - product.tokens.first) * height..][..T * height].as_mut_ptr();
     // Loops, not closures: a closure is compiled without the instruction set of the function around it.
     // SAFETY: sums of all rows and tokens lie in the slice; the rest is the caller's contract.
     unsafe {
@@ -359,6 +367,10 @@ pub struct Output<'a> {
     pub rows: usize,
     /// Rows of a whole strip.
     pub height: usize,
+    /// The first token of the product.
+    pub first: usize,
+    /// Where it goes; the others follow.
+    pub to: usize,
     /// (tokens, rows).
     pub out: &'a Disjoint<'a, f32>,
 }
@@ -377,10 +389,11 @@ pub unsafe fn finish<V: Vector>(output: &Output<'_>, rows: &Range<usize>, tile: 
         unsafe {
             let bias = part_of::<V>(output.bias, row, count);
             let held_bias = part_of::<V>(output.held_bias, row, count);
-            for token in tile.token..tile.token + tile.width {
+            for token in tile.token - output.first..tile.token - output.first + tile.width {
                 let at = token * output.height + row - rows.start;
                 let sum = V::add(V::load(scratch.sums[at..at + V::LANES].as_ptr()), bias);
-                let place = output.out.slice(token * output.rows + row..token * output.rows + row + count);
+                let place = (output.to + token) * output.rows + row;
+                let place = output.out.slice(place..place + count);
                 let value = match output.finish {
                     Finish::Store => sum,
                     Finish::Add(scale) => V::mul_add(sum, V::float(scale), load_some::<V>(place)),

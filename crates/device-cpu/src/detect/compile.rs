@@ -64,9 +64,9 @@ macro_rules! compile {
             /// # Safety
             /// The CPU has the instructions; no other use of the row of `token`.
             $(#[target_feature(enable = $feature)])+
-            unsafe fn quantise(writer: &Writer<'_>, token: usize, x: &[f32]) {
+            unsafe fn quantise(writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
                 // SAFETY: the caller's contract is the same.
-                unsafe { writer.quantise_with::<$vector>(token, x) };
+                unsafe { writer.quantise_with::<$vector>(tile, token, x) };
             }
 
             /// # Safety

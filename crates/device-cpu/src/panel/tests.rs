@@ -160,7 +160,7 @@ fn activations(tokens: usize, columns: usize, random: &mut Random) -> Vec<f32> {
 fn multiply(kernels: Kernels, linear: &Linear<Weight>, x: &[f32], threads: usize) -> Vec<f32> {
     let tokens = x.len() / linear.columns as usize;
     assert!(kernels.strips(linear.weight.matrix().quant).is_some());
-    let mut scratch = Scratch::new(kernels, tokens, linear.columns as usize, threads);
+    let mut scratch = Scratch::new(kernels, tokens, linear.columns as usize, 0, threads);
     let mut out = vec![f32::NAN; tokens * linear.rows as usize];
     matmul::linear(
         &mut Pool::new(threads),
@@ -202,11 +202,12 @@ fn check_product(kernels: Kernels, linear: &Linear<Weight>, x: &[f32]) {
 fn quantised(x: &[f32], columns: usize) -> Vec<f64> {
     let tokens = x.len() / columns;
     let mut activations = Activations::new(x.len());
-    activations.begin(Rows { tokens, columns, widest: 8 }, std::iter::empty());
+    let rows = Rows { first: 0, tokens, columns, widest: 8 };
+    activations.begin(rows, std::iter::empty());
     let writer = activations.writer();
     for (token, x) in x.chunks_exact(columns).enumerate() {
         // SAFETY: one row at a time.
-        unsafe { writer.quantise(token, x) };
+        unsafe { writer.quantise(rows.tile_of(token), token, x) };
     }
     let activations = &activations;
     (0..tokens).flat_map(|token| (0..columns).map(move |column| activations.value(token, column))).collect()

@@ -22,6 +22,8 @@ pub(super) struct Experts {
     shared: Option<u32>,
     /// Whether that has a gate.
     gate: bool,
+    /// Types for the matrices, one after the other; the case's where there are none.
+    quants: Vec<Quant>,
 }
 
 /// Every way of routing, with weights of every type.
@@ -36,6 +38,7 @@ pub(super) fn cases(quants: &[Quant], usual: &Case) -> Vec<Case> {
         scale: 1.0,
         shared: None,
         gate: false,
+        quants: Vec::new(),
     };
     let usual = Case { heads: 1, kv_heads: 1, ..usual.clone() };
     let case = |experts| Case { experts: Some(experts), ..usual.clone() };
@@ -53,6 +56,9 @@ pub(super) fn cases(quants: &[Quant], usual: &Case) -> Vec<Case> {
         let groups = Some(Groups { count: 4, kept: 2, rank });
         cases.push(case(Experts { groups, shared: Some(1), ..sigmoid.clone() }));
     }
+    // As many types as there are go round in threes: experts differ from each other, and gates from what they go with.
+    let types = Experts { quants: quants.to_vec(), ..experts(5, 3, Scoring::Softmax) };
+    cases.push(Case { hidden: 256, ffn: 256, ..case(types) });
     for &quant in quants {
         let (hidden, ffn) = if quant.block_len() > 64 { (256, 512) } else { (64, 96) };
         let experts = Experts { shared: Some(ffn), ..sigmoid.clone() };
@@ -66,6 +72,8 @@ impl Case {
     pub(super) fn moe(&self, random: &mut Random, experts: &Experts) -> Moe<Weight> {
         let exact = Self { quant: Quant::F32, ..self.clone() };
         let count = experts.count as usize;
+        let mut each = experts.quants.iter().cycle();
+        let mut next = || Self { quant: each.next().copied().unwrap_or(self.quant), ..self.clone() };
         let mut bias = vec![0.0; count];
         (bias[0], bias[count - 1]) = (10.0, -10.0);
         Moe {
@@ -76,7 +84,12 @@ impl Case {
             chosen: experts.chosen,
             normalised: experts.normalised,
             scale: experts.scale,
-            experts: (0..count).map(|_| self.dense(random, self.ffn)).collect(),
+            experts: (0..count)
+                .map(|_| {
+                    let gate = self.gated.then(|| next().linear(random, self.ffn, self.hidden));
+                    Dense { gate, ..next().dense(random, self.ffn) }
+                })
+                .collect(),
             shared: experts.shared.map(|width| Shared {
                 dense: self.dense(random, width),
                 gate: experts.gate.then(|| exact.linear(random, 1, self.hidden)),

@@ -22,7 +22,7 @@ fn speed(kernels: Kernels) {
             let random = &mut Random(7);
             let linear = normal_matrix(quant, rows, columns, random);
             let x = activations(tokens, columns, random);
-            let mut scratch = Scratch::new(kernels, tokens, columns, 1);
+            let mut scratch = Scratch::new(kernels, tokens, columns, 0, 1);
             let mut out = vec![0.0; tokens * rows];
             let mut pool = Pool::new(1);
             let mut seconds = f64::MAX;
