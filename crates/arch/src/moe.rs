@@ -123,33 +123,41 @@ impl Layer<'_> {
         if experts.layers[self.index as usize] { self.moe(experts).into() } else { self.gated(Activation::Silu).into() }
     }
 
-    /// The usual mixture of gated experts: a stack of each matrix in a GGUF, separate ones or a stack in safetensors.
+    /// The usual mixture of gated experts: a stack of each matrix in a GGUF, separate ones or a stack in safetensors; the gate and
+    /// what goes with it apart, or one above the other in one matrix.
     pub fn moe(&self, experts: &Experts) -> Moe<Name> {
         let hidden = self.numbers().hidden;
-        let expert = |index| Dense {
-            gate: Some(self.expert("ffn_gate_exps", [index, experts.count], experts.width, hidden)),
-            up: self.expert("ffn_up_exps", [index, experts.count], experts.width, hidden),
-            down: self.expert("ffn_down_exps", [index, experts.count], hidden, experts.width),
-            activation: self.numbers().activation.unwrap_or(Activation::Silu),
+        let activation = self.numbers().activation.unwrap_or(Activation::Silu);
+        let Experts { count, width, shared_width, .. } = *experts;
+        let one_matrix = self.has_part("ffn_gate_up_exps.weight", 0);
+        let expert = |index| {
+            let [gate, up] = if one_matrix {
+                halves(&self.expert("ffn_gate_up_exps", [index, count], 2 * width, hidden))
+            } else {
+                ["ffn_gate_exps", "ffn_up_exps"].map(|slot| self.expert(slot, [index, count], width, hidden))
+            };
+            let down = self.expert("ffn_down_exps", [index, count], hidden, width);
+            Dense { gate: Some(gate), up, down, activation }
         };
-        let shared = (experts.shared_width > 0).then(|| Shared {
-            dense: Dense {
-                gate: Some(self.linear("ffn_gate_shexp", experts.shared_width, hidden)),
-                up: self.linear("ffn_up_shexp", experts.shared_width, hidden),
-                down: self.linear("ffn_down_shexp", hidden, experts.shared_width),
-                activation: self.numbers().activation.unwrap_or(Activation::Silu),
-            },
-            gate: experts.shared_gate.then(|| self.linear("ffn_gate_inp_shexp", 1, hidden)),
+        let shared = (shared_width > 0).then(|| {
+            let [gate, up] = if self.has_part("ffn_gate_up_shexp.weight", 0) {
+                self.split("ffn_gate_up_shexp", [shared_width; 2], hidden)
+            } else {
+                ["ffn_gate_shexp", "ffn_up_shexp"].map(|slot| self.linear(slot, shared_width, hidden))
+            };
+            let down = self.linear("ffn_down_shexp", hidden, shared_width);
+            let gates = experts.shared_gate.then(|| self.linear("ffn_gate_inp_shexp", 1, hidden));
+            Shared { dense: Dense { gate: Some(gate), up, down, activation }, gate: gates }
         });
         Moe {
-            router: self.linear("ffn_gate_inp", experts.count, hidden),
+            router: self.linear("ffn_gate_inp", count, hidden),
             scoring: experts.scoring,
-            selection_bias: experts.biased.then(|| self.vector("exp_probs_b.bias", experts.count)),
+            selection_bias: experts.biased.then(|| self.vector("exp_probs_b.bias", count)),
             groups: experts.groups,
             chosen: experts.chosen,
             normalised: experts.normalised,
             scale: experts.scale,
-            experts: (0..experts.count).map(expert).collect(),
+            experts: (0..count).map(expert).collect(),
             shared,
         }
     }
@@ -164,4 +172,17 @@ impl Layer<'_> {
             bias: self.has_part(&bias, index).then(|| self.part_of(&bias, [index, count], &[rows])),
         }
     }
+}
+
+/// The upper and the lower half of a matrix.
+fn halves(whole: &Linear<Name>) -> [Linear<Name>; 2] {
+    [0, 1].map(|half| {
+        let part = |name: &Name| {
+            let all = name.slot_rows();
+            let middle = all.start + (all.end - all.start) / 2;
+            let rows = if half == 0 { all.start..middle } else { middle..all.end };
+            Name { rows: Some(rows), ..name.clone() }
+        };
+        Linear { rows: whole.rows / 2, weight: part(&whole.weight), bias: whole.bias.as_ref().map(part), ..*whole }
+    })
 }

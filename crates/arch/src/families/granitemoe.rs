@@ -1,0 +1,25 @@
+//! Granite 3 with experts: Granite's block and multipliers, weights that are the softmax over the chosen (IBM 2024).
+
+use super::{Family, granite};
+use crate::decoder::Numbers;
+use crate::moe::Experts;
+use crate::shape::Scoring;
+
+pub(super) static FAMILY: Family = Family {
+    name: "granitemoe",
+    gguf: &["granitemoe"],
+    hugging_face: &["GraniteMoeForCausalLM", "GraniteMoeSharedForCausalLM"],
+    tensors: &[
+        ("ffn_down_exps", "block_sparse_moe.output_linear"),
+        ("ffn_down_shexp", "shared_mlp.output_linear"),
+        ("ffn_gate_inp", "block_sparse_moe.router.layer"),
+        ("ffn_gate_up_exps", "block_sparse_moe.input_linear"),
+        ("ffn_gate_up_shexp", "shared_mlp.input_linear"),
+    ],
+    keys: &[],
+    shape: |config| {
+        let numbers = Numbers::read(config)?;
+        let experts = Experts::read(config, &numbers, Scoring::SoftmaxOfChosen)?;
+        granite::shape(config, &numbers, |layer| layer.moe(&experts).into())
+    },
+};
