@@ -262,13 +262,13 @@ impl<'a> Config<'a> {
     /// The tensor that this file keeps under the canonical (GGUF) name, with the dimensions it must have.
     pub fn matrix(&self, name: &str, rows: u32, columns: u32) -> Name {
         let dims = vec![u64::from(rows), u64::from(columns)];
-        Name { tensor: self.file_name(name), dims, rows: None, role: Role::Matrix }
+        Name { tensor: self.file_name(name), dims, rows: None, step: 1, role: Role::Matrix }
     }
 
     /// A vector of `length` values.
     pub fn vector(&self, name: &str, length: u32, plus: f32) -> Name {
         let dims = vec![u64::from(length)];
-        Name { tensor: self.file_name(name), dims, rows: None, role: Role::Vector { plus } }
+        Name { tensor: self.file_name(name), dims, rows: None, step: 1, role: Role::Vector { plus } }
     }
 
     /// Part `index` of `count`, each of dimensions `dims`: a tensor of its own where the file's name has a place for the number,
@@ -279,11 +279,11 @@ impl<'a> Config<'a> {
         let role = if dims.len() == 1 { Role::Vector { plus: 0.0 } } else { Role::Matrix };
         let mut dims: Vec<u64> = dims.iter().map(|&length| u64::from(length)).collect();
         if tensor != file_name {
-            return Name { tensor, dims, rows: None, role };
+            return Name { tensor, dims, rows: None, step: 1, role };
         }
         let (index, rows) = (u64::from(index), dims[0]);
         dims.insert(0, u64::from(count));
-        Name { tensor, dims, rows: Some(index * rows..(index + 1) * rows), role }
+        Name { tensor, dims, rows: Some(index * rows..(index + 1) * rows), step: 1, role }
     }
 
     /// Whether the file has part `index`, as [`Self::part`] would name it.

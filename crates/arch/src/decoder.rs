@@ -69,7 +69,10 @@ impl Numbers {
         config.flag("use_qk_norm")?;
         if let Some(method) = config.json("quantization_config") {
             let method = method.get("quant_method").and_then(Json::as_str).unwrap_or("unknown");
-            return Err(config.unsupported(format!("a safetensors model quantised by {method:?}")));
+            // Of one, some families know where the parts are.
+            if method != "mxfp4" || !config.has("blk.0.ffn_down_exps.blocks") {
+                return Err(config.unsupported(format!("a safetensors model quantised by {method:?}")));
+            }
         }
         let hidden = config.count("embedding_length", HIDDEN_MAX)?;
         let heads = config.count("attention.head_count", HEADS_MAX)?;
@@ -249,6 +252,7 @@ pub fn hugging_face_scaling(
             high: number("high_freq_factor")?,
             original_context_tokens: number("original_max_position_embeddings")? as u32,
         }),
+        Some("yarn") => yarn(config, numbers, parameters, &number),
         Some("longrope" | "su") => {
             let factors = |key: &str| {
                 let values = parameters.get(key).and_then(Json::as_array);
@@ -279,6 +283,37 @@ pub fn hugging_face_scaling(
     }
 }
 
+/// `YaRN` as one object of `config.json` describes it.
+fn yarn(
+    config: &Config<'_>,
+    numbers: &Numbers,
+    parameters: &Json,
+    number: &dyn Fn(&str) -> Result<f32, Error>,
+) -> Result<RopeScaling<Name>, Error> {
+    let or = |key: &str, usual: f32| {
+        if parameters.get(key).is_none_or(Json::is_null) { Ok(usual) } else { number(key) }
+    };
+    let whole_pairs = match parameters.get("truncate") {
+        None | Some(Json::Null) => true,
+        Some(Json::Bool(value)) => *value,
+        Some(other) => return Err(config.invalid("truncate", &other.to_string(), "true or false")),
+    };
+    let factor = number("factor")?;
+    let spread = |scale: f32| if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 };
+    let usual = match (parameters.get("mscale"), parameters.get("mscale_all_dim")) {
+        (Some(_), Some(_)) => spread(number("mscale")?) / spread(number("mscale_all_dim")?),
+        _ => spread(1.0),
+    };
+    Ok(RopeScaling::Yarn {
+        factor,
+        slow_turns: or("beta_slow", 1.0)?,
+        fast_turns: or("beta_fast", 32.0)?,
+        original_context_tokens: or("original_max_position_embeddings", numbers.context_tokens as f32)? as u32,
+        whole_pairs,
+        attention_factor: or("attention_factor", usual)?,
+    })
+}
+
 fn gguf_scaling(config: &Config<'_>, numbers: &Numbers, dims: u32) -> Result<RopeScaling<Name>, Error> {
     if config.has("rope_freqs.weight") {
         return Ok(RopeScaling::Each(Factors::Tensor(config.vector("rope_freqs.weight", dims / 2, 0.0))));
@@ -301,6 +336,23 @@ fn gguf_scaling(config: &Config<'_>, numbers: &Numbers, dims: u32) -> Result<Rop
                 return Err(config.invalid("rope.scaling.factor", &factor.to_string(), "a number over zero"));
             }
             Ok(RopeScaling::Linear { factor })
+        }
+        Some("yarn") => {
+            if config.setting("rope.scaling.yarn_log_multiplier").is_some() {
+                return Err(config.unsupported("YaRN with rope.scaling.yarn_log_multiplier"));
+            }
+            let positive = |key: &str, usual: f32| Ok(config.optional_positive(key)?.unwrap_or(usual));
+            let factor = positive("rope.scaling.factor", 1.0)?;
+            let original = config.optional_count("rope.scaling.original_context_length", CONTEXT_MAX)?;
+            let stated = positive("rope.scaling.attn_factor", 1.0)? * positive("rope.scaling.yarn_attn_factor", 1.0)?;
+            Ok(RopeScaling::Yarn {
+                factor,
+                slow_turns: positive("rope.scaling.yarn_beta_slow", 1.0)?,
+                fast_turns: positive("rope.scaling.yarn_beta_fast", 32.0)?,
+                original_context_tokens: original.unwrap_or(numbers.context_tokens),
+                whole_pairs: true,
+                attention_factor: stated * (1.0 + 0.1 * factor.max(1.0).ln()),
+            })
         }
         Some(other) => Err(config.unsupported(format!("the rope type {other:?}"))),
     }
@@ -412,6 +464,7 @@ impl Layer<'_> {
             window_tokens: self.window(false),
             soft_cap: None,
             scale: 1.0 / (head_dim as f32).sqrt(),
+            sinks: None,
         }
     }
 

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use crate::config::{Config, Error};
 use crate::decoder::{FFN_MAX, Layer, Numbers};
-use crate::name::Name;
+use crate::name::{Name, Role};
 use crate::shape::{Activation, Dense, Ffn, GroupRank, Groups, Linear, Moe, Scoring, Shared};
 
 // Limits on a description from outside.
@@ -32,6 +32,8 @@ pub struct Experts {
     pub normalised: Option<f32>,
     /// Factor on every weight.
     pub scale: f32,
+    /// Of all networks.
+    pub activation: Activation,
     /// The gate of the shared network is a tensor.
     pub shared_gate: bool,
     /// Which layers have experts.
@@ -64,6 +66,7 @@ impl Experts {
             groups: groups(config, count, chosen)?,
             normalised: config.flag("expert_weights_norm")?.then_some(0.0),
             scale: config.optional_positive("expert_weights_scale")?.unwrap_or(1.0),
+            activation: numbers.activation.unwrap_or(Activation::Silu),
             shared_gate: false,
             layers: layers(config, numbers.layers)?,
         })
@@ -127,10 +130,16 @@ impl Layer<'_> {
     /// what goes with it apart, or one above the other in one matrix.
     pub fn moe(&self, experts: &Experts) -> Moe<Name> {
         let hidden = self.numbers().hidden;
-        let activation = self.numbers().activation.unwrap_or(Activation::Silu);
-        let Experts { count, width, shared_width, .. } = *experts;
+        let Experts { count, width, shared_width, activation, .. } = *experts;
         let one_matrix = self.has_part("ffn_gate_up_exps.weight", 0);
+        let codes = self.has_part("ffn_gate_up_exps.blocks", 0);
         let expert = |index| {
+            if codes {
+                let gates = self.coded("ffn_gate_up_exps", [index, count], 2 * width, hidden);
+                let [gate, up] = [0, 1].map(|first| every_second(&gates, first));
+                let down = self.coded("ffn_down_exps", [index, count], hidden, width);
+                return Dense { gate: Some(gate), up, down, activation };
+            }
             let [gate, up] = if one_matrix {
                 halves(&self.expert("ffn_gate_up_exps", [index, count], 2 * width, hidden))
             } else {
@@ -162,6 +171,15 @@ impl Layer<'_> {
         }
     }
 
+    /// A matrix of one expert of so many, in MXFP4 whose codes and exponents are apart.
+    fn coded(&self, slot: &str, [index, count]: [u32; 2], rows: u32, columns: u32) -> Linear<Name> {
+        let codes = self.part_of(&format!("{slot}.blocks"), [index, count], &[rows, columns / 32, 16]);
+        let scales = self.part_of(&format!("{slot}.scales"), [index, count], &[rows, columns / 32]);
+        let weight = Name { role: Role::Coded { scales: scales.tensor, scales_dims: scales.dims }, ..codes };
+        let bias = self.part_of(&format!("{slot}.bias"), [index, count], &[rows]);
+        Linear { rows, columns, weight, bias: Some(bias) }
+    }
+
     /// A matrix of one expert of so many.
     fn expert(&self, slot: &str, [index, count]: [u32; 2], rows: u32, columns: u32) -> Linear<Name> {
         let (weight, bias) = (format!("{slot}.weight"), format!("{slot}.bias"));
@@ -172,6 +190,15 @@ impl Layer<'_> {
             bias: self.has_part(&bias, index).then(|| self.part_of(&bias, [index, count], &[rows])),
         }
     }
+}
+
+/// Every second row of a matrix, from the first or the second on.
+fn every_second(whole: &Linear<Name>, first: u64) -> Linear<Name> {
+    let part = |name: &Name| {
+        let rows = name.slot_rows();
+        Name { rows: Some(rows.start + first..rows.end), step: 2, ..name.clone() }
+    };
+    Linear { rows: whole.rows / 2, weight: part(&whole.weight), bias: whole.bias.as_ref().map(part), ..*whole }
 }
 
 /// The upper and the lower half of a matrix.

@@ -13,15 +13,25 @@ pub struct Name {
     /// The rows that belong to the slot, where several slots share one tensor. A stack of matrices is one of all their rows, a
     /// stack of vectors one of all their values.
     pub rows: Option<Range<u64>>,
+    /// From one of these rows to the next; one, but where slots take turns.
+    pub step: u64,
     /// What the slot is used for.
     pub role: Role,
 }
 
 /// How a slot is used, which settles how it is kept in memory.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Role {
     /// An operand of a matrix product, or a table of rows: stays as it is stored.
     Matrix,
+    /// A matrix in MXFP4 whose codes are this tensor, `(.., rows, columns / 32, 16)` bytes with two neighbours in each, and whose
+    /// exponents are another: put together when it is loaded.
+    Coded {
+        /// The tensor of the exponents, one for 32 columns.
+        scales: String,
+        /// Its dimensions.
+        scales_dims: Vec<u64>,
+    },
     /// Norm weights, biases, factors: a few values, kept as `f32` with `plus` added to each.
     Vector {
         /// What the file leaves out (one, where norm weights are stored around zero).
@@ -30,10 +40,11 @@ pub enum Role {
 }
 
 impl Name {
-    /// Values of a row: one, where the slot is a vector.
+    /// Stored values of a row: one, where the slot is a vector.
     pub fn columns(&self) -> u64 {
         match self.role {
             Role::Matrix => self.dims.last().copied().unwrap_or(1),
+            Role::Coded { .. } => self.dims.iter().rev().take(2).product(),
             Role::Vector { .. } => 1,
         }
     }
@@ -42,14 +53,6 @@ impl Name {
     pub fn slot_rows(&self) -> Range<u64> {
         let all = self.dims.iter().product::<u64>() / self.columns().max(1);
         self.rows.clone().unwrap_or(0..all)
-    }
-
-    /// Whether a tensor of these dimensions is the one.
-    pub fn fits(&self, dims: &[u64]) -> bool {
-        fn bare(dims: &[u64]) -> &[u64] {
-            &dims[dims.iter().take_while(|&&length| length == 1).count()..]
-        }
-        bare(dims) == bare(&self.dims)
     }
 }
 

@@ -122,6 +122,8 @@ pub struct Attention<W> {
     pub soft_cap: Option<f32>,
     /// Factor on the scores.
     pub scale: f32,
+    /// `(heads)`: a score for each head that takes part in the softmax and has no value (Xiao 2023, arXiv:2309.17453).
+    pub sinks: Option<W>,
 }
 
 /// The feed-forward networks.
@@ -147,7 +149,7 @@ pub struct Dense<W> {
 }
 
 /// The elementwise functions of feed-forward networks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// `x * sigmoid(x)`.
     Silu,
@@ -157,6 +159,14 @@ pub enum Activation {
     Gelu,
     /// `max(x, 0)^2`.
     ReluSquared,
+    /// `x * sigmoid(steepness * x)` of `min(x, limit)`; the values that go with a gate are cut to `-limit` to `limit` and have one
+    /// added (gpt-oss).
+    SiluCut {
+        /// What values are cut to.
+        limit: f32,
+        /// Factor inside the sigmoid.
+        steepness: f32,
+    },
 }
 
 /// A matrix `(rows, columns)` and an optional bias of `rows`: `y = weight x + bias`.
@@ -239,6 +249,21 @@ pub enum RopeScaling<W> {
         high: f32,
         /// The first training context, in tokens.
         original_context_tokens: u32,
+    },
+    /// Low frequencies divided by `factor`, high ones kept, those between blended (`YaRN`: Peng 2023, arXiv:2309.00071).
+    Yarn {
+        /// Divisor of the low frequencies.
+        factor: f32,
+        /// Pairs that turn less often than this within the original context are low frequencies.
+        slow_turns: f32,
+        /// Pairs that turn more often are high frequencies.
+        fast_turns: f32,
+        /// The first training context, in tokens.
+        original_context_tokens: u32,
+        /// Whether the blend begins and ends with whole pairs.
+        whole_pairs: bool,
+        /// Factor on the sines and cosines.
+        attention_factor: f32,
     },
     /// Each frequency divided by its own factor: `(dims / 2)`.
     Each(Factors<W>),
@@ -354,6 +379,7 @@ impl<W> Attention<W> {
             window_tokens: self.window_tokens,
             soft_cap: self.soft_cap,
             scale: self.scale,
+            sinks: self.sinks.as_ref().map(map).transpose()?,
         })
     }
 }
@@ -440,6 +466,21 @@ impl<W> Rope<W> {
                 low: *low,
                 high: *high,
                 original_context_tokens: *original_context_tokens,
+            },
+            RopeScaling::Yarn {
+                factor,
+                slow_turns,
+                fast_turns,
+                original_context_tokens,
+                whole_pairs,
+                attention_factor,
+            } => RopeScaling::Yarn {
+                factor: *factor,
+                slow_turns: *slow_turns,
+                fast_turns: *fast_turns,
+                original_context_tokens: *original_context_tokens,
+                whole_pairs: *whole_pairs,
+                attention_factor: *attention_factor,
             },
             RopeScaling::Each(factors) => RopeScaling::Each(factors.try_map(map)?),
             RopeScaling::LongShort { original_context_tokens, long, short, attention_factor } => {

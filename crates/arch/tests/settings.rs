@@ -104,6 +104,38 @@ fn settings_of_experts_are_honoured() {
 }
 
 #[test]
+fn settings_of_gpt_oss_are_honoured_or_refused_by_name() {
+    let plain = shape("gptoss", "swiglu_limit", json!(5.0)).expect("a shape");
+    let moe = plain.blocks[0].ffn.op.moe().expect("experts");
+    let cut = Activation::SiluCut { limit: 5.0, steepness: 1.702 };
+    assert_eq!((moe.scoring, moe.experts[0].activation), (Scoring::SoftmaxOfChosen, cut));
+    let up = &moe.experts[1].up.weight;
+    assert_eq!((up.slot_rows(), up.step), (129..256, 2), "every second row of the second expert");
+    let windows = |shape: &Shape<Name>| -> Vec<Option<u32>> {
+        let window = |Mixer::Attention(attention): &Mixer<Name>| attention.window_tokens;
+        shape.blocks.iter().map(|block| window(&block.mixer.op)).collect()
+    };
+    assert_eq!(windows(&plain), [Some(16), None, Some(16), None]);
+    let yarn = |changed: Json| {
+        let mut parameters = json!({ "rope_type": "yarn", "rope_theta": 1e5, "factor": 8.0 });
+        parameters.as_object_mut().expect("an object").extend(changed.as_object().expect("an object").clone());
+        shape("gptoss", "rope_parameters", parameters).map(|shape| shape.ropes[0].scaling.clone())
+    };
+    let Ok(RopeScaling::Yarn { fast_turns, whole_pairs, attention_factor, .. }) = yarn(json!({})) else {
+        panic!("YaRN")
+    };
+    assert_eq!((fast_turns, whole_pairs), (32.0, true));
+    assert!((attention_factor - (0.1 * 8.0f32.ln() + 1.0)).abs() < 1e-6);
+    for changed in [json!({ "truncate": 3 }), json!({ "factor": 0.0 }), json!({ "beta_fast": "x" })] {
+        let key = changed.as_object().and_then(|object| object.keys().next().cloned()).expect("a key");
+        let error = yarn(changed).map(|_| ()).expect_err("refused").to_string();
+        assert!(error.starts_with("gpt-oss: ") && error.contains(&key), "{key}: {error}");
+    }
+    let error = shape("gptoss", "quantization_config", json!({ "quant_method": "awq" })).map(|_| ()).expect_err("awq");
+    assert!(error.to_string().contains("awq"), "{error}");
+}
+
+#[test]
 fn layers_that_only_draft_tokens_are_left_out() {
     let shape = shape("glm4moe", "num_nextn_predict_layers", json!(1)).expect("a shape");
     assert_eq!(shape.blocks.len(), 3);

@@ -78,6 +78,8 @@ struct Part {
     /// Sums of values: (rows, width), over the exponentials' largest.
     values: Vec<f32>,
     softmax: Softmax,
+    /// What an exponential of one counts for in both sums.
+    unit: f32,
 }
 
 /// What is left of the scores that each row saw.
@@ -99,7 +101,7 @@ impl Scratch {
     pub fn new(plan: &Plan, head_dim: usize) -> Self {
         let width = padded(head_dim);
         let segments = (plan.pages as usize * plan.page_tokens as usize).div_ceil(SEGMENT);
-        let part = || Part { values: vec![0.0; ROWS * width], softmax: Softmax::NOTHING };
+        let part = || Part { values: vec![0.0; ROWS * width], softmax: Softmax::NOTHING, unit: 1.0 };
         Self {
             scores: vec![0.0; ROWS * SEGMENT],
             bytes: bytes::Scratch::new(width),
@@ -248,6 +250,7 @@ impl Task<'_> {
             *seen = self.seen(self.sequence(tile), row);
         }
         scratch.total.softmax = Softmax::NOTHING;
+        scratch.total.unit = 1.0;
     }
 
     /// Takes a segment of a tile that has been computed to the others.
@@ -278,8 +281,12 @@ impl Task<'_> {
     fn write(&self, tile: &Tile, total: &Part) {
         let head_dim = self.attention.head_dim as usize;
         let values = total.values.chunks_exact(padded(head_dim)).zip(total.softmax.sums);
-        for (row, (values, sum)) in tile.rows.clone().zip(values) {
+        let sinks = self.attention.sinks.as_ref().map(Weight::vector);
+        for ((row, (values, mut sum)), most) in tile.rows.clone().zip(values).zip(total.softmax.most) {
             let at = self.at(tile, row);
+            if let Some(sinks) = sinks {
+                sum += total.unit * (sinks[tile.kv_head * self.group() + row % self.group()] - most).exp();
+            }
             // SAFETY: rows are dealt out without overlap, and a tile is written once: by the thread that has all
             // of its segments, or when the threads are done.
             let mixed = unsafe { self.mixed.slice(at..at + head_dim) };

@@ -127,7 +127,7 @@ static SCALAR: Compiled = Compiled {
     rope: elementwise::rope,
     activate: |activation, gated, gate, up| {
         for (gate, &up) in gate.iter_mut().zip(up) {
-            *gate = if gated { formula::activate(activation, *gate) * up } else { formula::activate(activation, up) };
+            *gate = if gated { formula::gated(activation, *gate, up) } else { formula::activate(activation, up) };
         }
     },
     norm: elementwise::norm,

@@ -16,7 +16,7 @@ const LANES_MAX: usize = 16;
 /// # Safety
 /// The CPU has the instructions of `V`.
 #[inline(always)]
-pub unsafe fn activate<V: Vector>(activation: Activation, gated: bool, gate: &mut [f32], up: &[f32]) {
+pub unsafe fn activate<V: Vector>(activation: Activation, has_gate: bool, gate: &mut [f32], up: &[f32]) {
     for (gate, up) in gate.chunks_mut(V::LANES).zip(up.chunks(V::LANES)) {
         let (mut g, mut u) = ([0.0; LANES_MAX], [0.0; LANES_MAX]);
         g[..gate.len()].copy_from_slice(gate);
@@ -24,11 +24,8 @@ pub unsafe fn activate<V: Vector>(activation: Activation, gated: bool, gate: &mu
         // SAFETY: both arrays hold a vector; the CPU has the instructions.
         unsafe {
             let (g_vector, u_vector) = (V::load(g.as_ptr()), V::load(u.as_ptr()));
-            let result = if gated {
-                V::mul(curve::<V>(activation, g_vector), u_vector)
-            } else {
-                curve::<V>(activation, u_vector)
-            };
+            let result =
+                if has_gate { gated::<V>(activation, g_vector, u_vector) } else { curve::<V>(activation, u_vector) };
             V::store(result, g.as_mut_ptr());
         }
         gate.copy_from_slice(&g[..gate.len()]);
@@ -61,7 +58,41 @@ pub unsafe fn curve<V: Vector>(activation: Activation, x: V::Float) -> V::Float 
                 let x = V::max(x, zero);
                 V::mul(x, x)
             }
+            Activation::SiluCut { limit, steepness } => {
+                let x = least::<V>(x, limit);
+                let inner = V::mul(V::float(-steepness), x);
+                V::div(x, V::add(one, vector::exp::<V>(inner)))
+            }
         }
+    }
+}
+
+/// A gated value.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+pub unsafe fn gated<V: Vector>(activation: Activation, gate: V::Float, up: V::Float) -> V::Float {
+    // SAFETY: arithmetic on values.
+    unsafe {
+        let up = match activation {
+            Activation::SiluCut { limit, .. } => V::add(V::max(least::<V>(up, limit), V::float(-limit)), V::float(1.0)),
+            Activation::Silu | Activation::GeluTanh | Activation::Gelu | Activation::ReluSquared => up,
+        };
+        V::mul(curve::<V>(activation, gate), up)
+    }
+}
+
+/// `min(x, limit)`.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn least<V: Vector>(x: V::Float, limit: f32) -> V::Float {
+    // SAFETY: arithmetic on values.
+    unsafe {
+        let zero = V::float(0.0);
+        V::sub(zero, V::max(V::sub(zero, x), V::float(-limit)))
     }
 }
 

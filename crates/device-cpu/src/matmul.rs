@@ -377,7 +377,7 @@ impl<'a> Shared<'a> {
                     (Finish::Activate(activation), _) => formula::activate(activation, sum),
                     (Finish::Gate(activation), Some(gate)) => {
                         let gate = formula::dot(gate_weights, x) + bias(gate, row);
-                        formula::activate(activation, gate) * sum
+                        formula::gated(activation, gate, sum)
                     }
                     (Finish::Gate(_), None) => unreachable!("a gate's product goes with it"),
                 };

@@ -400,7 +400,7 @@ pub unsafe fn finish<V: Vector>(output: &Output<'_>, rows: &Range<usize>, tile: 
                     Finish::Activate(activation) => elementwise::curve::<V>(activation, sum),
                     Finish::Gate(activation) => {
                         let gate = V::add(V::load(scratch.held[at..at + V::LANES].as_ptr()), held_bias);
-                        V::mul(elementwise::curve::<V>(activation, gate), sum)
+                        elementwise::gated::<V>(activation, gate, sum)
                     }
                 };
                 if count == V::LANES {

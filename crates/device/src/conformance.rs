@@ -92,6 +92,8 @@ struct Case {
     biased: bool,
     head_norm: bool,
     wiring: Wiring,
+    /// The size of attention's sinks.
+    sinks: Option<f32>,
     experts: Option<moe::Experts>,
 }
 
@@ -114,6 +116,7 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
         biased: false,
         head_norm: true,
         wiring: Wiring::Sequential,
+        sinks: None,
         experts: None,
     };
     let mut cases = Vec::new();
@@ -157,11 +160,11 @@ fn caches(usual: &Case) -> Vec<Case> {
     for cache in [CacheType::F32, CacheType::F16, CacheType::Q8_0, CacheType::Q4_0] {
         let case = |[heads, kv_heads, head_dim]: [u32; 3]| Case { heads, kv_heads, head_dim, cache, ..usual.clone() };
         cases.push(case([4, 2, 64]));
-        cases.push(Case { window_tokens: Some(17), ..case([1, 1, 80]) });
+        cases.push(Case { window_tokens: Some(17), sinks: Some(3.0), ..case([1, 1, 80]) });
         cases.push(Case { soft_cap: Some(1.5), ..case([3, 1, 96]) });
         cases.push(Case { window_tokens: Some(5), soft_cap: Some(3.0), ..case([8, 1, 128]) });
         cases.push(case([2, 2, 256]));
-        cases.push(Case { head_norm: false, ..case([6, 3, 24]) });
+        cases.push(Case { head_norm: false, sinks: Some(2.0), ..case([6, 3, 24]) });
     }
     cases
 }
@@ -171,7 +174,8 @@ fn caches(usual: &Case) -> Vec<Case> {
 fn sizes(quants: &[Quant], usual: &Case) -> Vec<Case> {
     let usual = Case { heads: 3, kv_heads: 1, head_dim: 8, head_norm: false, ..usual.clone() };
     let norms = [NormKind::Rms, NormKind::Layer];
-    let activations = [Activation::Silu, Activation::GeluTanh, Activation::Gelu, Activation::ReluSquared];
+    let cut = Activation::SiluCut { limit: 0.75, steepness: 1.7 };
+    let activations = [Activation::Silu, Activation::GeluTanh, Activation::Gelu, Activation::ReluSquared, cut];
     let mut cases = Vec::new();
     for (index, &size) in SIZES.iter().enumerate() {
         let other = |step: usize| SIZES[(index + step) % SIZES.len()];
@@ -286,6 +290,7 @@ impl Case {
             window_tokens: self.window_tokens,
             soft_cap: self.soft_cap,
             scale: 0.2,
+            sinks: self.sinks.map(|size| Weight::Vector(random.values(self.heads as usize, size))),
         }
     }
 

@@ -59,7 +59,25 @@ pub fn activate(activation: Activation, x: f32) -> f32 {
         }
         Activation::Gelu => 0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2)),
         Activation::ReluSquared => x.max(0.0) * x.max(0.0),
+        Activation::SiluCut { limit, steepness } => {
+            let x = x.min(limit);
+            x / (1.0 + (-steepness * x).exp())
+        }
     }
+}
+
+/// What the activation of a gate is multiplied with.
+#[inline(always)]
+pub fn beside_gate(activation: Activation, up: f32) -> f32 {
+    match activation {
+        Activation::SiluCut { limit, .. } => up.clamp(-limit, limit) + 1.0,
+        Activation::Silu | Activation::GeluTanh | Activation::Gelu | Activation::ReluSquared => up,
+    }
+}
+
+/// A gated value.
+pub fn gated(activation: Activation, gate: f32, up: f32) -> f32 {
+    activate(activation, gate) * beside_gate(activation, up)
 }
 
 /// `cap * tanh(x / cap)`.

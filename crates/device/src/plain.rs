@@ -161,7 +161,10 @@ impl Ops for Plain {
                             attention.soft_cap.map_or(score, |cap| formula::soft_cap(score, cap))
                         })
                         .collect();
-                    let (_, sum) = formula::exponentials(&mut weights);
+                    let (most, mut sum) = formula::exponentials(&mut weights);
+                    if let Some(sinks) = &attention.sinks {
+                        sum += (sinks.vector()[head] - most).exp();
+                    }
                     let mut mixed = vec![0.0; head_dim];
                     for (seen, weight) in (first..=position).zip(&weights) {
                         let v = &self.cache[block][1][row(seen)..][..head_dim];
@@ -178,7 +181,7 @@ impl Ops for Plain {
         for index in 0..self.batch.tokens.len() * width {
             let up = self.buffers[Buffer::Up as usize][index];
             let gate = &mut self.buffers[Buffer::Gate as usize][index];
-            *gate = if gated { formula::activate(activation, *gate) * up } else { formula::activate(activation, up) };
+            *gate = if gated { formula::gated(activation, *gate, up) } else { formula::activate(activation, up) };
         }
     }
 

@@ -64,6 +64,10 @@ impl Frequencies {
                 let original = *original_context_tokens as f32;
                 plain.iter().map(|&frequency| llama3(frequency, *factor, *low, *high, original)).collect()
             }
+            RopeScaling::Yarn { attention_factor, .. } => {
+                result.attention_factor = *attention_factor;
+                yarn(rope, plain)
+            }
             RopeScaling::Each(factors) => divided(factors),
             RopeScaling::LongShort { original_context_tokens, long, short, attention_factor } => {
                 result.long = Some(divided(long));
@@ -118,6 +122,34 @@ impl Frequencies {
 #[inline(always)]
 fn turned(a: f32, b: f32, (cosine, sine): (f32, f32)) -> (f32, f32) {
     (a * cosine - b * sine, b * cosine + a * sine)
+}
+
+/// `YaRN`'s stretching: pairs from one place on are low frequencies, divided; those up to another are kept; between the two
+/// they are blended by their place.
+fn yarn(rope: &Rope<Weight>, plain: Vec<f32>) -> Vec<f32> {
+    let RopeScaling::Yarn { factor, slow_turns, fast_turns, original_context_tokens, whole_pairs, .. } = rope.scaling
+    else {
+        return plain;
+    };
+    let (dims, original) = (f64::from(rope.dims), f64::from(original_context_tokens));
+    // The place of the pair that turns so often within the original context.
+    let place = |turns: f32| {
+        let wavelength = original / f64::from(turns) / std::f64::consts::TAU;
+        dims * wavelength.ln() / (2.0 * f64::from(rope.base).ln())
+    };
+    let (mut from, mut to) = (place(fast_turns), place(slow_turns));
+    if whole_pairs {
+        (from, to) = (from.floor(), to.ceil());
+    }
+    (from, to) = (from.max(0.0), to.min(dims - 1.0));
+    if from == to {
+        to = from + 0.001;
+    }
+    let blended = plain.iter().enumerate().map(|(pair, &frequency)| {
+        let low = (((pair as f64 - from) / (to - from)) as f32).clamp(0.0, 1.0);
+        frequency / factor * low + frequency * (1.0 - low)
+    });
+    blended.collect()
 }
 
 /// Llama 3.1's stretching of one frequency: low frequencies divided, high ones kept, those between blended.

@@ -242,7 +242,11 @@ fn long_from_tokens(shape: &Shape<Weight>) -> Option<u32> {
     ropes
         .filter_map(|rope| match shape.ropes[rope].scaling {
             RopeScaling::LongShort { original_context_tokens, .. } => Some(original_context_tokens),
-            RopeScaling::None | RopeScaling::Linear { .. } | RopeScaling::Llama3 { .. } | RopeScaling::Each(_) => None,
+            RopeScaling::None
+            | RopeScaling::Linear { .. }
+            | RopeScaling::Llama3 { .. }
+            | RopeScaling::Yarn { .. }
+            | RopeScaling::Each(_) => None,
         })
         .min()
 }

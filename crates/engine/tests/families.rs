@@ -14,6 +14,7 @@ const FAMILIES: &[&str] = &[
     "gemma2",
     "gemma3",
     "glm4moe",
+    "gptoss",
     "llama",
     "mistral",
     "mixtral",

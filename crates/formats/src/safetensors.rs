@@ -31,7 +31,7 @@ pub const NAME_BYTES_MAX: u64 = 1024;
 pub const DIMS_MAX: usize = 8;
 
 /// Types of values that are read, by the names that the format gives them.
-const TYPES: [(&str, Quant); 8] = [
+const TYPES: [(&str, Quant); 9] = [
     ("F64", Quant::F64),
     ("F32", Quant::F32),
     ("F16", Quant::F16),
@@ -40,8 +40,10 @@ const TYPES: [(&str, Quant); 8] = [
     ("I32", Quant::I32),
     ("I16", Quant::I16),
     ("I8", Quant::I8),
+    // Bytes that stand for something else: nothing reads either as numbers.
+    ("U8", Quant::I8),
 ];
-const TYPE_NAMES: &str = "F64, F32, F16, BF16, I64, I32, I16, I8";
+const TYPE_NAMES: &str = "F64, F32, F16, BF16, I64, I32, I16, I8, U8";
 
 const PREFIX_BYTES: usize = size_of::<u64>();
 /// What an entry takes in memory, its name apart: as read, then as a slot of the map with an index, and three allocations.

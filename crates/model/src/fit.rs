@@ -79,7 +79,7 @@ pub fn parameters(shape: &Shape<Weight>) -> u64 {
         Factors::Numbers(_) => 0,
     };
     let settings = shape.ropes.iter().map(|rope| match &rope.scaling {
-        RopeScaling::None | RopeScaling::Linear { .. } | RopeScaling::Llama3 { .. } => 0,
+        RopeScaling::None | RopeScaling::Linear { .. } | RopeScaling::Llama3 { .. } | RopeScaling::Yarn { .. } => 0,
         RopeScaling::Each(each) => factors(each),
         RopeScaling::LongShort { long, short, .. } => factors(long) + factors(short),
     });

@@ -5,6 +5,7 @@
 
 pub mod fit;
 pub mod load;
+mod mxfp4;
 pub mod resolve;
 
 pub use fit::Wish;

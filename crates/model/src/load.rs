@@ -9,7 +9,7 @@ use kauri_arch::{Name, Role, Shape};
 use kauri_device::{Matrix, Weight};
 use kauri_formats::{Bytes, Checkpoint, Quant, Tensor};
 
-use crate::fit;
+use crate::{fit, mxfp4};
 
 /// What can be wrong between a shape and the tensors of a file. Every message names the family, the tensor and what was
 /// expected.
@@ -81,18 +81,22 @@ const F32_BYTES_MAX: u64 = 16 << 30;
 pub fn weights(checkpoint: &Checkpoint, names: &Shape<Name>) -> Result<Shape<Weight>, Error> {
     let family = names.family;
     let mut used = HashSet::new();
-    let shape = names.try_map(&mut |name| {
-        let tensor = checkpoint.tensors.get(&name.tensor).ok_or_else(|| Error::MissingTensor {
-            family,
-            tensor: name.tensor.clone(),
-            expected: dimensions(&name.dims),
-        })?;
-        if !name.fits(&tensor.dims) {
-            let (found, expected) = (dimensions(&tensor.dims), dimensions(&name.dims));
-            return Err(Error::WrongDimensions { family, tensor: name.tensor.clone(), found, expected });
+    let find = |tensor: &str, dims: &[u64]| {
+        let (name, expected) = (tensor.to_owned(), dimensions(dims));
+        match checkpoint.tensors.get(tensor) {
+            None => Err(Error::MissingTensor { family, tensor: name, expected }),
+            Some(tensor) if !same_dimensions(dims, &tensor.dims) => {
+                Err(Error::WrongDimensions { family, tensor: name, found: dimensions(&tensor.dims), expected })
+            }
+            Some(tensor) => Ok(tensor),
         }
+    };
+    let shape = names.try_map(&mut |name| {
+        let tensor = find(&name.tensor, &name.dims)?;
         used.insert(name.tensor.clone());
-        fill(family, name, tensor)
+        let Role::Coded { scales, scales_dims } = &name.role else { return fill(family, name, tensor) };
+        used.insert(scales.clone());
+        coded(family, name, tensor, find(scales, scales_dims)?)
     })?;
     let mut surplus = checkpoint.tensors.keys().filter(|name| !used.contains(*name) && !derived(name, names));
     if let Some(tensor) = surplus.next() {
@@ -147,7 +151,7 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
         return Err(wrong_type("a floating-point or quantised type"));
     }
     let (rows, columns) = (name.slot_rows(), name.columns() as usize);
-    let (start, rows) = (rows.start as usize, (rows.end - rows.start) as usize);
+    let (start, rows, step) = (rows.start as usize, (rows.end - rows.start) as usize, name.step as usize);
     match name.role {
         Role::Vector { plus } => {
             // Blocks would straddle values that belong to different slots.
@@ -157,9 +161,10 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
             let bytes = tensor.quant.block_bytes();
             let mut values = vec![0.0; rows];
             tensor.quant.dequantise(&tensor.data[start * bytes..(start + rows) * bytes], &mut values);
-            values.iter_mut().for_each(|value| *value += plus);
-            Ok(Weight::Vector(values))
+            Ok(Weight::Vector(values.iter().step_by(step).map(|value| value + plus).collect()))
         }
+        Role::Matrix if step != 1 => Err(wrong_type("rows that follow each other")),
+        Role::Coded { .. } => Err(wrong_type("codes and exponents")),
         Role::Matrix => {
             let row_bytes = tensor.quant.row_bytes(columns).ok_or_else(|| wrong_type("rows of whole blocks"))?;
             let data = tensor
@@ -169,6 +174,24 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
             Ok(Weight::Matrix(Matrix { quant: tensor.quant, rows, columns, data }))
         }
     }
+}
+
+/// A matrix in MXFP4 whose codes and exponents are apart. The one matrix whose bytes are not those of the file.
+fn coded(family: &'static str, name: &Name, codes: &Tensor, scales: &Tensor) -> Result<Weight, Error> {
+    let rows = name.slot_rows();
+    let groups = name.columns() as usize / 16;
+    let rows = (rows.start as usize..rows.end as usize).step_by(name.step as usize);
+    let bytes = |tensor: &Tensor| tensor.quant.block_len() == 1 && tensor.quant.block_bytes() == 1;
+    let data = mxfp4::blocks(&codes.data, &scales.data, groups, rows.clone()).filter(|_| bytes(codes) && bytes(scales));
+    let found = codes.quant.name();
+    let data = data.ok_or_else(|| Error::WrongType { family, tensor: name.tensor.clone(), found, expected: "U8" })?;
+    Ok(Weight::Matrix(Matrix { quant: Quant::MXFP4, rows: rows.count(), columns: 32 * groups, data }))
+}
+
+/// Whether dimensions are equal but for ones in front.
+fn same_dimensions(one: &[u64], other: &[u64]) -> bool {
+    let bare = |dims: &[u64]| dims.iter().take_while(|&&length| length == 1).count();
+    one[bare(one)..] == other[bare(other)..]
 }
 
 fn is_integer(quant: Quant) -> bool {

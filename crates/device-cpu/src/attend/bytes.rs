@@ -103,6 +103,8 @@ impl Group {
 pub unsafe fn prepare<V: Vector, P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch) {
     let head_dim = task.attention.head_dim as usize;
     let blocks = head_dim.div_ceil(BLOCK);
+    // Weights are whole numbers up to 255.
+    scratch.total.unit = 255.0;
     let scratch = &mut scratch.bytes;
     // Scores are logarithms to the base of two, unless a cap comes first.
     let scale = task.attention.scale * if task.attention.soft_cap.is_some() { 1.0 } else { LOG2_E };

@@ -72,6 +72,7 @@ impl Case {
             window_tokens: self.window_tokens,
             soft_cap: self.soft_cap,
             scale: self.scale,
+            sinks: None,
         }
     }
 
