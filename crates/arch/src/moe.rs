@@ -10,6 +10,8 @@ use crate::shape::{Activation, Dense, Ffn, GroupRank, Groups, Linear, Moe, Scori
 // Limits on a description from outside.
 const EXPERTS_MAX: u32 = 1 << 10;
 const SHARED_MAX: u32 = 1 << 6;
+/// Of all layers together: a shape names three tensors or parts for each.
+const ALL_EXPERTS_MAX: u32 = 1 << 16;
 
 /// The numbers of a mixture of experts.
 #[derive(Clone, Debug)]
@@ -47,7 +49,7 @@ impl Experts {
     /// # Errors
     /// When a setting is missing or out of bounds, or the router is of a kind that no shape has.
     pub fn read(config: &Config<'_>, numbers: &Numbers, usual: Scoring) -> Result<Self, Error> {
-        let count = config.count("expert_count", EXPERTS_MAX)?;
+        let count = config.count("expert_count", EXPERTS_MAX.min(ALL_EXPERTS_MAX / numbers.layers))?;
         let chosen = config.count("expert_used_count", EXPERTS_MAX)?;
         if chosen > count {
             let expected = format!("a whole number from 1 to {count}, the number of experts");

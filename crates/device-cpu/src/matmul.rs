@@ -16,6 +16,9 @@ use crate::product::{self, Finish, Output, Product};
 /// Most products that share an input.
 pub const TOGETHER: usize = activation::KINDS;
 
+/// Values whose packing is worth a piece of its own: it takes as long as to wake a thread.
+const PACKED_MIN: usize = 8192;
+
 /// One product of several on the same input.
 pub struct Job<'a> {
     /// `y = weight x + bias`.
@@ -211,7 +214,8 @@ fn pack<I: Iterator<Item = Strips>>(
     let rows = Rows { first: 0, tokens, columns, widest: kernels.widest_tile() };
     scratch.activations.begin(rows, strips().filter_map(|strips| strips.correction));
     let writer = scratch.activations.writer();
-    pool.split(tokens, pool.grain(tokens), &|_, tokens| {
+    let grain = pool.grain(tokens).max(PACKED_MIN / columns);
+    pool.split(tokens, grain, &|_, tokens| {
         let mut rows = rows_of(tokens.start);
         for token in tokens {
             if token >= rows.first + rows.tokens {
