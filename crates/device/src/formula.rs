@@ -137,7 +137,10 @@ pub fn route<W>(moe: &Moe<W>, selection_bias: Option<&[f32]>, keys: &mut [f32], 
     if moe.scoring == Scoring::SoftmaxOfChosen {
         divisor = exponentials(scores).1;
     }
-    scores.iter_mut().for_each(|score| *score = *score / divisor * moe.scale);
+    // Where scores are not numbers, still no more experts have a weight than are chosen.
+    for (score, key) in scores.iter_mut().zip(keys) {
+        *score = if key.is_nan() { *score / divisor * moe.scale } else { 0.0 };
+    }
 }
 
 /// Takes the experts of all but the best groups out of the choice.
@@ -257,6 +260,21 @@ mod tests {
         assert_eq!(routed(&[0.0, 0.0, 0.0], None, |_| {}), [half, half, 0.0]);
         assert_eq!(routed(&[0.0, 1.0, 2.0], None, |_| {}), [0.0, sigmoid(1.0), sigmoid(2.0)]);
         assert_eq!(routed(&[f32::NAN, 1.0, 2.0], None, |_| {}), [0.0, sigmoid(1.0), sigmoid(2.0)]);
+    }
+
+    #[test]
+    fn no_more_are_chosen_where_scores_are_not_numbers() {
+        for scoring in [Scoring::Softmax, Scoring::Sigmoid, Scoring::SoftmaxOfChosen] {
+            for scores in
+                [[f32::NAN; 4], [f32::INFINITY; 4], [f32::NEG_INFINITY; 4], [0.0, f32::NAN, f32::INFINITY, 1.0]]
+            {
+                let weights = routed(&scores, None, |moe| (moe.scoring, moe.normalised) = (scoring, Some(0.0)));
+                assert!(
+                    weights.iter().filter(|&&weight| weight != 0.0).count() <= 2,
+                    "{scoring:?} of {scores:?}: {weights:?}"
+                );
+            }
+        }
     }
 
     #[test]
