@@ -237,7 +237,7 @@ fn check(case: &Case, what: &str, bytes: (f32, f64)) {
 }
 
 #[test]
-fn equals_the_formula_on_awkward_sizes() {
+fn equals_the_formula_on_awkward_heads() {
     for cache in TYPES {
         for head_dim in [64, 80, 96, 128, 256, 24] {
             for (heads, kv_heads) in [(2, 2), (4, 2), (3, 1), (8, 1)] {
@@ -245,9 +245,21 @@ fn equals_the_formula_on_awkward_sizes() {
                 check(&case, &format!("{heads} heads on {kv_heads} of {head_dim}"), BYTES);
             }
         }
+    }
+}
+
+#[test]
+fn equals_the_formula_on_awkward_lengths() {
+    for cache in TYPES {
         for tokens in [1, 15, 16, 17, 31, 32, 33, 255, 256, 257, 550] {
             check(&Case::new(cache, [4, 2, 32], tokens), &format!("{tokens} tokens"), BYTES);
         }
+    }
+}
+
+#[test]
+fn equals_the_formula_on_awkward_windows() {
+    for cache in TYPES {
         for window in [1, 3, 16, 31, 256, 257] {
             let case = Case { window_tokens: Some(window), ..Case::new(cache, [4, 2, 32], 530) };
             check(&case, &format!("a window of {window}"), BYTES);
