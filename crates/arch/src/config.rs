@@ -48,6 +48,12 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("partial_rotary_factor", &["partial_rotary_factor", "rope_parameters.partial_rotary_factor", "rope_pct"]),
     ("residual_scale", &["residual_multiplier"]),
     ("rope.freq_base", &["rope_theta", "rope_parameters.rope_theta"]),
+    ("ssm.conv_kernel", &["mamba_d_conv", "conv_kernel"]),
+    ("ssm.group_count", &["mamba_n_groups", "n_groups"]),
+    ("ssm.head_dim", &["mamba_d_head", "mamba_head_dim", "head_dim"]),
+    ("ssm.inner_size", &["mamba_d_ssm"]),
+    ("ssm.state_size", &["mamba_d_state", "ssm_state_size", "state_size"]),
+    ("ssm.time_step_rank", &["mamba_n_heads", "mamba_num_heads", "num_heads"]),
     ("tie_word_embeddings", &["tie_word_embeddings"]),
     ("use_parallel_residual", &["use_parallel_residual"]),
     ("use_qk_norm", &["use_qk_norm"]),
@@ -143,9 +149,9 @@ impl<'a> Config<'a> {
                 let family = FAMILIES.iter().find(|family| family.hugging_face.contains(&name));
                 let family = family.ok_or_else(|| unknown(name, &|family| family.hugging_face))?;
                 // Checkpoints of the bare body, without a head, leave the prefix out.
-                let prefix =
-                    if checkpoint.tensors.keys().any(|name| name.starts_with("model.")) { "model." } else { "" };
-                (*family, Settings::HuggingFace { directory, prefix })
+                let used = |prefix: &&str| checkpoint.tensors.keys().any(|name| name.starts_with(*prefix));
+                let prefix = ["model.", "backbone."].into_iter().find(used);
+                (*family, Settings::HuggingFace { directory, prefix: prefix.unwrap_or_default() })
             }
         };
         Ok(Self { family, checkpoint, settings })
@@ -222,6 +228,54 @@ impl<'a> Config<'a> {
             Some(Setting::Gguf(Value::Bool(value)) | Setting::Json(Json::Bool(value))) => Ok(*value),
             Some(setting) => Err(self.invalid(key, &setting.show(), "true or false")),
         }
+    }
+
+    /// Whole numbers of every layer, where the setting is a list of them.
+    pub fn counts(&self, key: &str, layers: u32) -> Result<Option<Vec<u64>>, Error> {
+        let Some(setting) = self.setting(key) else { return Ok(None) };
+        let Some(list) = setting.list() else { return Ok(None) };
+        if list.len() != layers as usize {
+            return Err(self.invalid(key, &format!("a list of {}", list.len()), &format!("a list of {layers}")));
+        }
+        let found = list.into_iter().collect::<Option<Vec<u64>>>();
+        found.map(Some).ok_or_else(|| self.invalid(key, &setting.show(), "a list of whole numbers"))
+    }
+
+    /// A truth value of every layer, where the setting is a list of them.
+    pub fn flags(&self, key: &str, layers: u32) -> Result<Option<Vec<bool>>, Error> {
+        match self.setting(key) {
+            None => Ok(None),
+            Some(Setting::Gguf(Value::Bools(flags))) if flags.len() == layers as usize => Ok(Some(flags.clone())),
+            Some(setting) => Err(self.invalid(key, &setting.show(), &format!("a list of {layers} truth values"))),
+        }
+    }
+
+    /// The kind of every layer, an index into `known`, where the configuration lists them in `layer_types`.
+    pub fn layer_kinds(&self, layers: u32, known: &[&str]) -> Result<Option<Vec<usize>>, Error> {
+        let Some(list) = self.json("layer_types") else { return Ok(None) };
+        let kinds = list.as_array().filter(|kinds| kinds.len() == layers as usize);
+        let expected = format!("a list of {layers} times {}", known.join(" or "));
+        let kinds = kinds.ok_or_else(|| self.invalid("layer_types", &list.to_string(), &expected))?;
+        let kind = |kind: &Json| {
+            let index = known.iter().position(|known| kind.as_str() == Some(*known));
+            index.ok_or_else(|| self.unsupported(format!("a layer of the type {kind}")))
+        };
+        kinds.iter().map(kind).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// A finite number of `config.json`, under its own name.
+    pub fn json_number(&self, key: &str) -> Result<Option<f32>, Error> {
+        let Some(stated) = self.json(key) else { return Ok(None) };
+        let number = finite(stated);
+        number.map(Some).ok_or_else(|| self.invalid(key, &stated.to_string(), "a finite number"))
+    }
+
+    /// A list of as many finite numbers of `config.json`, under its own name.
+    pub fn json_numbers<const N: usize>(&self, key: &str) -> Result<Option<[f32; N]>, Error> {
+        let Some(stated) = self.json(key) else { return Ok(None) };
+        let numbers = stated.as_array().and_then(|list| list.iter().map(finite).collect::<Option<Vec<f32>>>());
+        let numbers = numbers.and_then(|numbers| numbers.try_into().ok());
+        numbers.map(Some).ok_or_else(|| self.invalid(key, &stated.to_string(), &format!("a list of {N} numbers")))
     }
 
     /// Text, if the setting is there.
@@ -302,6 +356,12 @@ impl<'a> Config<'a> {
         }
     }
 
+    /// Values of a tensor of these dimensions, kept as a vector of them all.
+    pub fn values(&self, name: &str, dims: &[u32], role: Role) -> Name {
+        let dims = dims.iter().copied().map(u64::from).collect();
+        Name { tensor: self.file_name(name), dims, rows: None, step: 1, role }
+    }
+
     /// Whether the file has the tensor with this canonical name.
     pub fn has(&self, name: &str) -> bool {
         self.checkpoint.tensors.contains_key(&self.file_name(name))
@@ -342,22 +402,24 @@ impl<'a> Config<'a> {
         let Settings::HuggingFace { prefix, .. } = &self.settings else {
             return canonical.to_owned();
         };
-        let (stem, suffix) = canonical.rsplit_once('.').unwrap_or((canonical, ""));
-        let (layer, slot) = match stem.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
-            Some((layer, slot)) => (Some(layer), slot),
-            None => (None, stem),
+        let (layer, whole) = match canonical.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
+            Some((layer, whole)) => (Some(layer), whole),
+            None => (None, canonical),
         };
-        let names = || self.family.tensors.iter().chain(HUGGING_FACE_TENSORS);
-        // Some names have no suffix of their own: the table says so by having one on the other side.
-        let whole = names().find(|(gguf, _)| gguf.strip_prefix(slot).is_some_and(|rest| rest == format!(".{suffix}")));
-        if let (Some(layer), Some((_, name))) = (layer, whole) {
-            return format!("{prefix}layers.{layer}.{name}");
-        }
-        let name = names().find(|(gguf, _)| *gguf == slot).map_or(slot, |(_, name)| name);
+        let named = |wanted: &str| {
+            let mut names = self.family.tensors.iter().chain(HUGGING_FACE_TENSORS);
+            names.find(|(gguf, _)| *gguf == wanted).map(|(_, name)| *name)
+        };
+        // Some tensors have no suffix, in one format or the other.
+        let (slot, suffix) = whole.rsplit_once('.').unwrap_or((whole, ""));
+        let name = match named(whole) {
+            Some(name) => name.to_owned(),
+            None => format!("{}.{suffix}", named(slot).unwrap_or(slot)),
+        };
         match layer {
-            Some(layer) => format!("{prefix}layers.{layer}.{name}.{suffix}"),
-            None if slot == "output" => format!("{name}.{suffix}"),
-            None => format!("{prefix}{name}.{suffix}"),
+            Some(layer) => format!("{prefix}layers.{layer}.{name}"),
+            None if slot == "output" => name,
+            None => format!("{prefix}{name}"),
         }
     }
 }
@@ -389,19 +451,41 @@ const HUGGING_FACE_TENSORS: &[(&str, &str)] = &[
     ("ffn_up_shexp", "mlp.shared_experts.up_proj"),
     ("output", "lm_head"),
     ("output_norm", "norm"),
+    ("ssm_a", "mamba.A_log"),
+    ("ssm_conv1d", "mamba.conv1d"),
+    ("ssm_d", "mamba.D"),
+    ("ssm_dt.bias", "mamba.dt_bias"),
+    ("ssm_in", "mamba.in_proj"),
+    ("ssm_norm", "mamba.norm"),
+    ("ssm_out", "mamba.out_proj"),
     ("token_embd", "embed_tokens"),
 ];
+
+fn finite(value: &Json) -> Option<f32> {
+    value.as_f64().map(|number| number as f32).filter(|number| number.is_finite())
+}
 
 impl Setting<'_> {
     pub(crate) fn as_u64(&self) -> Option<u64> {
         match self {
-            // Some converters write one number per layer: accepted where all are equal.
-            Self::Gguf(Value::Unsigneds(values)) => values.first().copied().filter(|v| values.iter().all(|w| w == v)),
-            Self::Gguf(Value::Signeds(values)) => {
-                values.first().filter(|v| values.iter().all(|w| w == *v)).and_then(|&v| u64::try_from(v).ok())
+            // Some converters write one number per layer: accepted where all are equal but those of layers that have none.
+            Self::Gguf(Value::Unsigneds(_) | Value::Signeds(_)) => {
+                let counts: Vec<u64> = self.list()?.into_iter().collect::<Option<_>>()?;
+                let most = counts.iter().copied().max();
+                most.filter(|most| counts.iter().all(|count| count == most || *count == 0))
             }
             Self::Gguf(value) => value.as_u64(),
             Self::Json(value) => value.as_u64(),
+        }
+    }
+
+    /// The parts of a list of numbers, those that are whole.
+    fn list(&self) -> Option<Vec<Option<u64>>> {
+        match self {
+            Self::Gguf(Value::Unsigneds(values)) => Some(values.iter().copied().map(Some).collect()),
+            Self::Gguf(Value::Signeds(values)) => Some(values.iter().map(|&value| u64::try_from(value).ok()).collect()),
+            Self::Json(value) => value.as_array().map(|values| values.iter().map(Json::as_u64).collect()),
+            Self::Gguf(_) => None,
         }
     }
 

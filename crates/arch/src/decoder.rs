@@ -17,6 +17,8 @@ const HEAD_DIM_MAX: u32 = 1 << 11;
 pub(crate) const FFN_MAX: u32 = 1 << 20;
 const VOCAB_MAX: u32 = 1 << 21;
 const CONTEXT_MAX: u32 = 1 << 28;
+/// Most tokens that an output of a convolution sees.
+pub const TAPS_MAX: u32 = 8;
 
 /// The numbers of an ordinary decoder.
 #[derive(Clone, Debug)]
@@ -57,25 +59,26 @@ pub struct Numbers {
 pub struct Layer<'a> {
     /// Which, from 0.
     pub index: u32,
-    config: &'a Config<'a>,
-    numbers: &'a Numbers,
+    pub(crate) config: &'a Config<'a>,
+    pub(crate) numbers: &'a Numbers,
 }
 
 impl Numbers {
     /// Reads the settings that every decoder has; RMS norms stored as they are.
     pub fn read(config: &Config<'_>) -> Result<Self, Error> {
-        config.flag("attention_bias")?;
-        config.flag("mlp_bias")?;
-        config.flag("use_qk_norm")?;
-        if let Some(method) = config.json("quantization_config") {
-            let method = method.get("quant_method").and_then(Json::as_str).unwrap_or("unknown");
-            // Of one, some families know where the parts are.
-            if method != "mxfp4" || !config.has("blk.0.ffn_down_exps.blocks") {
-                return Err(config.unsupported(format!("a safetensors model quantised by {method:?}")));
-            }
-        }
-        let hidden = config.count("embedding_length", HIDDEN_MAX)?;
-        let heads = config.count("attention.head_count", HEADS_MAX)?;
+        let numbers = Self::hybrid(config)?;
+        let windowed = config.layer_kinds(numbers.layers, &["full_attention", "sliding_attention"])?;
+        Ok(Self {
+            window_tokens: config.optional_count("attention.sliding_window", u32::MAX)?,
+            windowed: windowed.map(|kinds| kinds.iter().map(|&kind| kind == 1).collect()),
+            ..numbers
+        })
+    }
+
+    /// Those of a decoder some of whose layers have no attention; the kinds of its layers are not looked at.
+    pub fn hybrid(config: &Config<'_>) -> Result<Self, Error> {
+        let numbers = Self::body(config, None)?;
+        let (hidden, heads) = (numbers.hidden, config.count("attention.head_count", HEADS_MAX)?);
         let kv_heads = config.optional_count("attention.head_count_kv", HEADS_MAX)?.unwrap_or(heads);
         if !heads.is_multiple_of(kv_heads) {
             let expected = format!("a divisor of {heads}, the number of query heads");
@@ -92,6 +95,22 @@ impl Numbers {
         if config.optional_count("attention.value_length", HEAD_DIM_MAX)?.is_some_and(|length| length != head_dim) {
             return Err(config.unsupported("attention with values of another width than keys"));
         }
+        Ok(Self { heads, kv_heads, head_dim, ffn: config.count("feed_forward_length", FFN_MAX)?, ..numbers })
+    }
+
+    /// Those of a decoder without attention and feed-forward networks; `usual_context_tokens` where no context is stated.
+    pub fn body(config: &Config<'_>, usual_context_tokens: Option<u32>) -> Result<Self, Error> {
+        config.flag("attention_bias")?;
+        config.flag("mlp_bias")?;
+        config.flag("use_qk_norm")?;
+        if let Some(method) = config.json("quantization_config") {
+            let method = method.get("quant_method").and_then(Json::as_str).unwrap_or("unknown");
+            // Of one, some families know where the parts are.
+            if method != "mxfp4" || !config.has("blk.0.ffn_down_exps.blocks") {
+                return Err(config.unsupported(format!("a safetensors model quantised by {method:?}")));
+            }
+        }
+        let hidden = config.count("embedding_length", HIDDEN_MAX)?;
         let (norm, key) = match config.setting("attention.layer_norm_rms_epsilon") {
             Some(_) => (NormKind::Rms, "attention.layer_norm_rms_epsilon"),
             None => (NormKind::Layer, "attention.layer_norm_epsilon"),
@@ -112,22 +131,26 @@ impl Numbers {
             let expected = format!("fewer than {all_layers}, the number of layers");
             return Err(config.invalid("nextn_predict_layers", &draft_layers.to_string(), &expected));
         }
+        let context_tokens = match config.optional_count("context_length", CONTEXT_MAX)?.or(usual_context_tokens) {
+            Some(context_tokens) => context_tokens,
+            None => config.count("context_length", CONTEXT_MAX)?,
+        };
         Ok(Self {
             hidden,
             layers,
             draft_layers,
-            heads,
-            kv_heads,
-            head_dim,
-            ffn: config.count("feed_forward_length", FFN_MAX)?,
+            heads: 0,
+            kv_heads: 0,
+            head_dim: 0,
+            ffn: 0,
             vocab,
-            context_tokens: config.count("context_length", CONTEXT_MAX)?,
+            context_tokens,
             norm,
             epsilon,
             norm_plus: 0.0,
             activation: activation(config)?,
-            window_tokens: config.optional_count("attention.sliding_window", u32::MAX)?,
-            windowed: windowed(config, layers)?,
+            window_tokens: None,
+            windowed: None,
         })
     }
 }
@@ -143,20 +166,6 @@ fn activation(config: &Config<'_>) -> Result<Option<Activation>, Error> {
         Some(other) => Err(config.unsupported(format!("the activation {other:?}"))),
         None => Err(config.invalid("activation", &setting.show(), "the name of an activation")),
     }
-}
-
-/// Which layers are windowed, where the configuration lists them.
-fn windowed(config: &Config<'_>, layers: u32) -> Result<Option<Vec<bool>>, Error> {
-    let Some(list) = config.json("layer_types") else { return Ok(None) };
-    let kinds = list.as_array().filter(|kinds| kinds.len() == layers as usize);
-    let expected = format!("a list of {layers} times full_attention or sliding_attention");
-    let kinds = kinds.ok_or_else(|| config.invalid("layer_types", &list.to_string(), &expected))?;
-    let kind = |kind: &Json| match kind.as_str() {
-        Some("full_attention") => Ok(false),
-        Some("sliding_attention") => Ok(true),
-        _ => Err(config.unsupported(format!("a layer of the type {kind}"))),
-    };
-    kinds.iter().map(kind).collect::<Result<_, _>>().map(Some)
 }
 
 /// A decoder of blocks that `block` describes, with a tied or separate head.
@@ -454,6 +463,7 @@ impl Layer<'_> {
             heads,
             kv_heads,
             head_dim,
+            gated: false,
             q: self.linear("attn_q", heads * head_dim, hidden),
             k: self.linear("attn_k", kv_heads * head_dim, hidden),
             v: self.linear("attn_v", kv_heads * head_dim, hidden),
@@ -468,6 +478,12 @@ impl Layer<'_> {
         }
     }
 
+    /// The same with an output gate, whose rows stand between those of the queries.
+    pub fn gated_attention(&self) -> Attention<Name> {
+        let Numbers { hidden, heads, head_dim, .. } = *self.numbers;
+        Attention { gated: true, q: self.linear("attn_q", 2 * heads * head_dim, hidden), ..self.attention() }
+    }
+
     /// A gated feed-forward network of three matrices, with the activation that the configuration names, else the `usual` one.
     pub fn gated(&self, usual: Activation) -> Dense<Name> {
         let Numbers { hidden, ffn, .. } = *self.numbers;
@@ -476,27 +492,36 @@ impl Layer<'_> {
             up: self.linear("ffn_up", ffn, hidden),
             down: self.linear("ffn_down", hidden, ffn),
             activation: self.numbers.activation.unwrap_or(usual),
+            gate_scale: 1.0,
         }
     }
 
     /// The usual block: a norm before each of the two.
     pub fn pre_norm(&self, attention: Attention<Name>, ffn: impl Into<Ffn<Name>>) -> Block<Name> {
-        let branch = |norm| Branch { norm: Some(norm), op: (), post_norm: None, scale: 1.0 };
-        Block {
-            mixer: branch(self.norm("attn_norm")).with(Mixer::Attention(attention)),
-            ffn: branch(self.norm("ffn_norm")).with(ffn.into()),
-            wiring: Wiring::Sequential,
-        }
+        self.block(Mixer::Attention(attention), ffn.into())
+    }
+
+    /// A block of any two, a norm before each.
+    pub fn block(&self, mixer: Mixer<Name>, ffn: Ffn<Name>) -> Block<Name> {
+        let block = self.mixing("attn_norm", mixer);
+        Block { ffn: self.feeding("ffn_norm", ffn).ffn, ..block }
+    }
+
+    /// A block that only mixes tokens, behind the norm in `slot`.
+    pub fn mixing(&self, slot: &str, mixer: Mixer<Name>) -> Block<Name> {
+        let branch = Branch { norm: Some(self.norm(slot)), op: mixer, post_norm: None, scale: 1.0 };
+        Block { mixer: Some(branch), ffn: None, wiring: Wiring::Sequential }
+    }
+
+    /// A block that only has a feed-forward network, behind the norm in `slot`.
+    pub fn feeding(&self, slot: &str, ffn: Ffn<Name>) -> Block<Name> {
+        let branch = Branch { norm: Some(self.norm(slot)), op: ffn, post_norm: None, scale: 1.0 };
+        Block { mixer: None, ffn: Some(branch), wiring: Wiring::Sequential }
     }
 }
 
-impl<W> Branch<(), W> {
-    fn with<T>(self, op: T) -> Branch<T, W> {
-        Branch { norm: self.norm, op, post_norm: self.post_norm, scale: self.scale }
-    }
-}
-
-fn norm(config: &Config<'_>, numbers: &Numbers, slot: &str, width: u32) -> Norm<Name> {
+/// The family's usual norm, of the tensor in `slot`.
+pub fn norm(config: &Config<'_>, numbers: &Numbers, slot: &str, width: u32) -> Norm<Name> {
     let bias = format!("{slot}.bias");
     Norm {
         kind: numbers.norm,

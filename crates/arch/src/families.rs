@@ -33,6 +33,6 @@ macro_rules! families {
 }
 
 families! {
-    ernie45moe, gemma, gemma2, gemma3, glm4moe, gptoss, granite, granitemoe, llama, mistral, mixtral, olmo2, olmoe, phi3, qwen2, qwen2moe,
-    qwen3, qwen3moe, smollm3, stablelm,
+    ernie45moe, gemma, gemma2, gemma3, glm4moe, gptoss, granite, granitemoe, lfm2, llama, mistral, mixtral, olmo2, olmoe, phi3,
+    qwen2, qwen2moe, qwen3, qwen3moe, smollm3, stablelm,
 }

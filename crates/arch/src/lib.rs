@@ -9,6 +9,7 @@ pub mod decoder;
 pub mod families;
 pub mod moe;
 pub mod name;
+pub mod recurrent;
 pub mod shape;
 
 use kauri_formats::Checkpoint;
@@ -17,8 +18,9 @@ pub use config::{Config, Error};
 pub use families::Family;
 pub use name::{Name, Role};
 pub use shape::{
-    Activation, Attention, Block, Branch, Dense, Embed, Factors, Ffn, GroupRank, Groups, Head, Linear, Mixer, Moe,
-    Norm, NormKind, Rope, RopeScaling, RopeStyle, Scoring, Shape, Shared, Wiring,
+    Activation, Attention, Block, Branch, Convolution, Dense, Embed, Factors, Ffn, GatedDelta, GroupRank, Groups, Head,
+    Linear, Mixer, Moe, Norm, NormKind, Parallel, Rope, RopeScaling, RopeStyle, Scoring, Shape, Shared, ShortConv,
+    State, StateSpace, StateSpaceScales, Wiring,
 };
 
 /// The family of a checkpoint and its shape, with the name of a tensor in every slot.

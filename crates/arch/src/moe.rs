@@ -140,7 +140,7 @@ impl Layer<'_> {
                 let gates = self.coded("ffn_gate_up_exps", [index, count], 2 * width, hidden);
                 let [gate, up] = [0, 1].map(|first| every_second(&gates, first));
                 let down = self.coded("ffn_down_exps", [index, count], hidden, width);
-                return Dense { gate: Some(gate), up, down, activation };
+                return Dense { gate: Some(gate), up, down, activation, gate_scale: 1.0 };
             }
             let [gate, up] = if one_matrix {
                 halves(&self.expert("ffn_gate_up_exps", [index, count], 2 * width, hidden))
@@ -148,7 +148,7 @@ impl Layer<'_> {
                 ["ffn_gate_exps", "ffn_up_exps"].map(|slot| self.expert(slot, [index, count], width, hidden))
             };
             let down = self.expert("ffn_down_exps", [index, count], hidden, width);
-            Dense { gate: Some(gate), up, down, activation }
+            Dense { gate: Some(gate), up, down, activation, gate_scale: 1.0 }
         };
         let shared = (shared_width > 0).then(|| {
             let [gate, up] = if self.has_part("ffn_gate_up_shexp.weight", 0) {
@@ -158,7 +158,7 @@ impl Layer<'_> {
             };
             let down = self.linear("ffn_down_shexp", hidden, shared_width);
             let gates = experts.shared_gate.then(|| self.linear("ffn_gate_inp_shexp", 1, hidden));
-            Shared { dense: Dense { gate: Some(gate), up, down, activation }, gate: gates }
+            Shared { dense: Dense { gate: Some(gate), up, down, activation, gate_scale: 1.0 }, gate: gates }
         });
         Moe {
             router: self.linear("ffn_gate_inp", count, hidden),

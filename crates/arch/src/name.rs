@@ -8,7 +8,7 @@ use std::ops::Range;
 pub struct Name {
     /// The tensor's name in this file.
     pub tensor: String,
-    /// The dimensions that the whole tensor must have, outermost first; those of one in front count for nothing.
+    /// The dimensions that the whole tensor must have, outermost first; those of one count for nothing.
     pub dims: Vec<u64>,
     /// The rows that belong to the slot, where several slots share one tensor. A stack of matrices is one of all their rows, a
     /// stack of vectors one of all their values.
@@ -37,6 +37,8 @@ pub enum Role {
         /// What the file leaves out (one, where norm weights are stored around zero).
         plus: f32,
     },
+    /// A few values kept as `f32`, each as `-e^value`: decays, where the file keeps their logarithms.
+    NegativeExp,
 }
 
 impl Name {
@@ -45,7 +47,7 @@ impl Name {
         match self.role {
             Role::Matrix => self.dims.last().copied().unwrap_or(1),
             Role::Coded { .. } => self.dims.iter().rev().take(2).product(),
-            Role::Vector { .. } => 1,
+            Role::Vector { .. } | Role::NegativeExp => 1,
         }
     }
 

@@ -5,8 +5,10 @@
 //! reads are fields; options that change which buffers exist, their order or what is cached are variants.
 
 mod moe;
+mod recurrent;
 
 pub use moe::{GroupRank, Groups, Moe, Scoring, Shared};
+pub use recurrent::{Convolution, GatedDelta, Parallel, ShortConv, State, StateSpace, StateSpaceScales};
 
 /// A model: what it holds and in which order it is applied.
 #[derive(Clone, Debug)]
@@ -53,13 +55,13 @@ pub struct Head<W> {
     pub soft_cap: Option<f32>,
 }
 
-/// One layer: a token mixer and a feed-forward network, each inside its own residual.
+/// One layer: a token mixer and a feed-forward network, each inside its own residual, or one of the two alone.
 #[derive(Clone, Debug)]
 pub struct Block<W> {
     /// Mixes tokens.
-    pub mixer: Branch<Mixer<W>, W>,
+    pub mixer: Option<Branch<Mixer<W>, W>>,
     /// Works on each token alone.
-    pub ffn: Branch<Ffn<W>, W>,
+    pub ffn: Option<Branch<Ffn<W>, W>>,
     /// How the two are joined.
     pub wiring: Wiring,
 }
@@ -91,6 +93,14 @@ pub struct Branch<T, W> {
 pub enum Mixer<W> {
     /// Softmax attention over cached keys and values.
     Attention(Attention<W>),
+    /// A convolution over the last few tokens, between two gates.
+    ShortConv(ShortConv<W>),
+    /// A state that decays and takes in each token.
+    StateSpace(StateSpace<W>),
+    /// A state that is corrected towards each token.
+    GatedDelta(GatedDelta<W>),
+    /// Attention and a state space on one input.
+    Parallel(Parallel<W>),
 }
 
 /// Softmax attention with grouped query heads (Vaswani 2017, arXiv:1706.03762; Ainslie 2023, arXiv:2305.13245).
@@ -102,7 +112,9 @@ pub struct Attention<W> {
     pub kv_heads: u32,
     /// Width of a head.
     pub head_dim: u32,
-    /// `(heads * head_dim, hidden)`.
+    /// Whether what is gathered goes through the sigmoid of a gate, which `q` gives beside each head's query.
+    pub gated: bool,
+    /// `(heads * head_dim, hidden)`; with a gate twice as many rows, a head's query before its gate.
     pub q: Linear<W>,
     /// `(kv_heads * head_dim, hidden)`.
     pub k: Linear<W>,
@@ -146,6 +158,8 @@ pub struct Dense<W> {
     pub down: Linear<W>,
     /// Of the gate, or of `up` where there is none.
     pub activation: Activation,
+    /// Factor on what the gate gives, before the activation.
+    pub gate_scale: f32,
 }
 
 /// The elementwise functions of feed-forward networks.
@@ -159,6 +173,10 @@ pub enum Activation {
     Gelu,
     /// `max(x, 0)^2`.
     ReluSquared,
+    /// `1 / (1 + e^-x)`.
+    Sigmoid,
+    /// `x`.
+    Identity,
     /// `x * sigmoid(steepness * x)` of `min(x, limit)`; the values that go with a gate are cut to `-limit` to `limit` and have one
     /// added (gpt-oss).
     SiluCut {
@@ -187,7 +205,8 @@ pub struct Linear<W> {
 pub struct Norm<W> {
     /// The formula.
     pub kind: NormKind,
-    /// Values that are normalised together; the length of `weight`.
+    /// Values that are normalised together. The length of `weight`, or that of each group's part of it: then groups take
+    /// their parts in turn.
     pub width: u32,
     /// Added under the root.
     pub epsilon: f32,
@@ -319,15 +338,35 @@ impl<W> Shape<W> {
 
     /// Values cached for every token of a sequence, over all layers (keys and values).
     pub fn cached_values_per_token(&self) -> u64 {
-        self.blocks.iter().map(|block| block.mixer.op.cached_values_per_token()).sum()
+        self.mixers().map(Mixer::cached_values_per_token).sum()
+    }
+
+    /// Values kept for every sequence whatever its length, over all layers, in `f32`.
+    pub fn state_values_per_sequence(&self) -> u64 {
+        self.mixers().map(|mixer| mixer.state().values()).sum()
+    }
+
+    /// The mixers of all layers that have one.
+    pub fn mixers(&self) -> impl Iterator<Item = &Mixer<W>> {
+        self.blocks.iter().filter_map(Block::mixer)
+    }
+
+    /// The feed-forward networks of all layers that have one.
+    pub fn ffns(&self) -> impl Iterator<Item = &Ffn<W>> {
+        self.blocks.iter().filter_map(|block| block.ffn.as_ref()).map(|branch| &branch.op)
     }
 }
 
 impl<W> Block<W> {
+    /// The mixer, if it has one.
+    pub fn mixer(&self) -> Option<&Mixer<W>> {
+        self.mixer.as_ref().map(|branch| &branch.op)
+    }
+
     fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Block<V>, E> {
         Ok(Block {
-            mixer: self.mixer.try_map(map, Mixer::try_map)?,
-            ffn: self.ffn.try_map(map, Ffn::try_map)?,
+            mixer: self.mixer.as_ref().map(|branch| branch.try_map(map, Mixer::try_map)).transpose()?,
+            ffn: self.ffn.as_ref().map(|branch| branch.try_map(map, Ffn::try_map)).transpose()?,
             wiring: self.wiring,
         })
     }
@@ -349,16 +388,46 @@ impl<T, W> Branch<T, W> {
 }
 
 impl<W> Mixer<W> {
+    /// The attention in it, whose keys and values are cached.
+    pub fn attention(&self) -> Option<&Attention<W>> {
+        match self {
+            Self::Attention(attention) | Self::Parallel(Parallel { attention, .. }) => Some(attention),
+            Self::ShortConv(_) | Self::StateSpace(_) | Self::GatedDelta(_) => None,
+        }
+    }
+
+    /// The convolution in it, whose last inputs are kept.
+    pub fn convolution(&self) -> Option<&Convolution<W>> {
+        match self {
+            Self::Attention(_) => None,
+            Self::ShortConv(short) => Some(&short.convolution),
+            Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => Some(&space.convolution),
+            Self::GatedDelta(delta) => Some(&delta.convolution),
+        }
+    }
+
     /// Values that one token adds to the cache of this layer.
     pub fn cached_values_per_token(&self) -> u64 {
+        self.attention().map_or(0, |attention| 2 * u64::from(attention.kv_heads) * u64::from(attention.head_dim))
+    }
+
+    /// What this layer keeps for a sequence whatever its length.
+    pub fn state(&self) -> State {
         match self {
-            Self::Attention(attention) => 2 * u64::from(attention.kv_heads) * u64::from(attention.head_dim),
+            Self::Attention(_) => State::default(),
+            Self::ShortConv(short) => State { tail: short.convolution.tail(), recurrent: 0 },
+            Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => space.kept(),
+            Self::GatedDelta(delta) => delta.kept(),
         }
     }
 
     fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Mixer<V>, E> {
         Ok(match self {
             Self::Attention(attention) => Mixer::Attention(attention.try_map(map)?),
+            Self::ShortConv(short) => Mixer::ShortConv(short.try_map(map)?),
+            Self::StateSpace(space) => Mixer::StateSpace(space.try_map(map)?),
+            Self::GatedDelta(delta) => Mixer::GatedDelta(delta.try_map(map)?),
+            Self::Parallel(parallel) => Mixer::Parallel(parallel.try_map(map)?),
         })
     }
 }
@@ -369,6 +438,7 @@ impl<W> Attention<W> {
             heads: self.heads,
             kv_heads: self.kv_heads,
             head_dim: self.head_dim,
+            gated: self.gated,
             q: self.q.try_map(map)?,
             k: self.k.try_map(map)?,
             v: self.v.try_map(map)?,
@@ -429,6 +499,7 @@ impl<W> Dense<W> {
             up: self.up.try_map(map)?,
             down: self.down.try_map(map)?,
             activation: self.activation,
+            gate_scale: self.gate_scale,
         })
     }
 }

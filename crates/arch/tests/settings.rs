@@ -52,6 +52,26 @@ fn bad_settings_are_refused_by_name() {
 }
 
 #[test]
+fn bad_settings_of_layers_with_a_state_are_refused_by_name() {
+    let kinds = |last: &str| json!(["conv", "conv", "full_attention", "conv", last]);
+    let cases = [
+        ("layer_types", kinds("mamba")),
+        ("layer_types", json!(["conv"])),
+        ("conv_L_cache", json!(1)),
+        ("conv_L_cache", json!(9)),
+        ("conv_L_cache", json!(null)),
+        ("rope_parameters", json!({ "rope_type": "foo" })),
+    ];
+    for (key, value) in cases {
+        let shown = format!("{key} = {value}");
+        let error = shape("lfm2", key, value).map(|_| ()).expect_err(&shown).to_string();
+        let names_it = ["a layer of the type \"mamba\"", "rope"].iter().any(|name| error.contains(name));
+        assert!(error.starts_with("lfm2: ") && (error.contains(key) || names_it), "{shown}: {error}");
+    }
+    shape("lfm2", "layer_types", kinds("full_attention")).expect("a shape");
+}
+
+#[test]
 fn bad_settings_of_experts_are_refused_by_name() {
     let cases = [
         ("n_routed_experts", json!(0)),
@@ -83,7 +103,7 @@ fn bad_settings_of_experts_are_refused_by_name() {
 fn settings_of_experts_are_honoured() {
     let experts = |key: &str, value: Json| -> Vec<Option<Moe<Name>>> {
         let shape = shape("glm4moe", key, value).expect("a shape");
-        shape.blocks.iter().map(|block| block.ffn.op.moe().cloned()).collect()
+        shape.ffns().map(|ffn| ffn.moe().cloned()).collect()
     };
     let plain = experts("scoring_func", json!("sigmoid"));
     assert!(plain[0].is_none(), "a dense layer first");
@@ -106,14 +126,13 @@ fn settings_of_experts_are_honoured() {
 #[test]
 fn settings_of_gpt_oss_are_honoured_or_refused_by_name() {
     let plain = shape("gptoss", "swiglu_limit", json!(5.0)).expect("a shape");
-    let moe = plain.blocks[0].ffn.op.moe().expect("experts");
+    let moe = plain.ffns().find_map(Ffn::moe).expect("experts");
     let cut = Activation::SiluCut { limit: 5.0, steepness: 1.702 };
     assert_eq!((moe.scoring, moe.experts[0].activation), (Scoring::SoftmaxOfChosen, cut));
     let up = &moe.experts[1].up.weight;
     assert_eq!((up.slot_rows(), up.step), (129..256, 2), "every second row of the second expert");
     let windows = |shape: &Shape<Name>| -> Vec<Option<u32>> {
-        let window = |Mixer::Attention(attention): &Mixer<Name>| attention.window_tokens;
-        shape.blocks.iter().map(|block| window(&block.mixer.op)).collect()
+        shape.mixers().filter_map(Mixer::attention).map(|attention| attention.window_tokens).collect()
     };
     assert_eq!(windows(&plain), [Some(16), None, Some(16), None]);
     let yarn = |changed: Json| {
@@ -151,13 +170,12 @@ fn an_unknown_class_is_refused_with_the_known_ones() {
 
 #[test]
 fn settings_that_change_the_model_are_honoured() {
-    let activation = |shape: &Shape<Name>| match &shape.blocks[0].ffn.op {
+    let activation = |shape: &Shape<Name>| match shape.ffns().next().expect("a network") {
         Ffn::Dense(dense) => dense.activation,
         Ffn::Moe(_) => panic!("experts"),
     };
     let windows = |shape: &Shape<Name>| -> Vec<Option<u32>> {
-        let window = |Mixer::Attention(attention): &Mixer<Name>| attention.window_tokens;
-        shape.blocks.iter().map(|block| window(&block.mixer.op)).collect()
+        shape.mixers().filter_map(Mixer::attention).map(|attention| attention.window_tokens).collect()
     };
     let plain = shape("qwen3", "hidden_act", json!("silu")).expect("a shape");
     assert_eq!((activation(&plain), windows(&plain)), (Activation::Silu, vec![None; 3]));
@@ -168,7 +186,7 @@ fn settings_that_change_the_model_are_honoured() {
     let off = shape("phi3", "sliding_window", json!(0)).expect("a shape");
     assert_eq!(windows(&off), [None; 3], "zero turns it off");
     let biased = shape("qwen3", "attention_bias", json!(true)).expect("a shape");
-    let Mixer::Attention(attention) = &biased.blocks[0].mixer.op;
+    let attention = biased.mixers().find_map(Mixer::attention).expect("attention");
     assert!(attention.q.bias.is_some(), "a bias that must be there, so that its absence is noticed");
     let linear = json!({ "rope_type": "linear", "factor": 2.0, "rope_theta": 1e6 });
     let scaled = shape("qwen3", "rope_parameters", linear).expect("a shape");

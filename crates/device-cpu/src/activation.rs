@@ -11,7 +11,7 @@ use crate::vector::Vector;
 pub const GROUP: usize = 32;
 
 /// Most ways of correction at a time.
-pub const KINDS: usize = 3;
+pub const KINDS: usize = 4;
 
 /// Packed rows of activations, sized at load.
 pub struct Activations {

@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn a_cache_that_no_machine_has_is_refused() {
         for cache in [CacheType::F32, CacheType::F16, CacheType::Q8_0, CacheType::Q4_0] {
-            let plan = Plan { page_tokens: 32, pages: u32::MAX, batch_tokens: 1, batch_outputs: 1, cache };
+            let plan = Plan { page_tokens: 32, pages: u32::MAX, batch_tokens: 1, batch_outputs: 1, slots: 1, cache };
             let bytes = Cache::bytes(&plan, 1 << 16, 256);
             let error = probe(bytes).expect_err("no machine has as much").to_string();
             assert!(error.contains(&bytes.to_string()) && error.contains("--context"), "{error}");
@@ -435,7 +435,7 @@ mod tests {
             (CacheType::Q8_0, 3 * 34 + 3 * 32 + 8),
             (CacheType::Q4_0, 3 * 18 + 3 * 16 + 8),
         ] {
-            let plan = Plan { page_tokens: 16, pages: 3, batch_tokens: 1, batch_outputs: 1, cache };
+            let plan = Plan { page_tokens: 16, pages: 3, batch_tokens: 1, batch_outputs: 1, slots: 1, cache };
             assert_eq!(Cache::bytes(&plan, 2, 80), 3 * 16 * 2 * expected, "{cache:?}");
             let held = match &Cache::new(&plan, 2, 80).kept {
                 Kept::F32(numbers) => 4 * (numbers.keys.len() + numbers.values.len()),

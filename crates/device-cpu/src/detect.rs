@@ -2,8 +2,10 @@
 
 mod compile;
 
+use std::ops::Range;
+
 use kauri_arch::{Activation, Norm};
-use kauri_device::{Weight, formula};
+use kauri_device::{Sequence, Weight, formula};
 use kauri_formats::Quant;
 
 #[cfg(target_arch = "aarch64")]
@@ -13,6 +15,7 @@ use crate::attend::{self, Task, Tile};
 use crate::cache::{self, HeadMut, New};
 use crate::elementwise::{self, Turn};
 use crate::product::{self, Finisher, Product};
+use crate::recurrent::{self, Convolve, Delta, Scan};
 #[cfg(target_arch = "x86_64")]
 use crate::x86_64::{avx2, avx512};
 
@@ -112,6 +115,12 @@ pub(crate) struct Compiled {
     pub activate: unsafe fn(Activation, bool, &mut [f32], &[f32]),
     /// Normalises every group.
     pub norm: unsafe fn(&Norm<Weight>, &mut [f32]),
+    /// Convolves channels that no other worker does.
+    pub convolve: unsafe fn(&Convolve<'_>, Kernels, Range<usize>),
+    /// Takes a sequence's tokens into the state of one head, which no other worker does.
+    pub scan: unsafe fn(&Scan<'_>, &Sequence, usize),
+    /// The same for the delta rule.
+    pub delta: unsafe fn(&Delta<'_>, &Sequence, usize),
 }
 
 /// The formulas.
@@ -131,6 +140,9 @@ static SCALAR: Compiled = Compiled {
         }
     },
     norm: elementwise::norm,
+    convolve: recurrent::convolve,
+    scan: recurrent::scan::<recurrent::Formulas>,
+    delta: recurrent::delta::<recurrent::Formulas>,
 };
 
 /// The kernels of one instruction set that this CPU is known to have.
@@ -210,6 +222,24 @@ impl Kernels {
     pub(crate) fn norm(self, norm: &Norm<Weight>, to: &mut [f32]) {
         // SAFETY: `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.norm)(norm, to) };
+    }
+
+    /// Convolves the channels of `range`, which no other worker does.
+    pub(crate) fn convolve(self, task: &Convolve<'_>, range: Range<usize>) {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.convolve)(task, self, range) };
+    }
+
+    /// Takes the tokens of `sequence` into the state of `head`, which no other worker does.
+    pub(crate) fn scan(self, task: &Scan<'_>, sequence: &Sequence, head: usize) {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.scan)(task, sequence, head) };
+    }
+
+    /// The same for the delta rule.
+    pub(crate) fn delta(self, task: &Delta<'_>, sequence: &Sequence, head: usize) {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.delta)(task, sequence, head) };
     }
 
     /// What takes the sums of a strip where they belong.

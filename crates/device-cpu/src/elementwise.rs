@@ -58,6 +58,8 @@ pub unsafe fn curve<V: Vector>(activation: Activation, x: V::Float) -> V::Float 
                 let x = V::max(x, zero);
                 V::mul(x, x)
             }
+            Activation::Sigmoid => V::div(one, V::add(one, vector::exp::<V>(V::sub(zero, x)))),
+            Activation::Identity => x,
             Activation::SiluCut { limit, steepness } => {
                 let x = least::<V>(x, limit);
                 let inner = V::mul(V::float(-steepness), x);
@@ -77,7 +79,12 @@ pub unsafe fn gated<V: Vector>(activation: Activation, gate: V::Float, up: V::Fl
     unsafe {
         let up = match activation {
             Activation::SiluCut { limit, .. } => V::add(V::max(least::<V>(up, limit), V::float(-limit)), V::float(1.0)),
-            Activation::Silu | Activation::GeluTanh | Activation::Gelu | Activation::ReluSquared => up,
+            Activation::Silu
+            | Activation::GeluTanh
+            | Activation::Gelu
+            | Activation::ReluSquared
+            | Activation::Sigmoid
+            | Activation::Identity => up,
         };
         V::mul(curve::<V>(activation, gate), up)
     }
@@ -99,9 +106,13 @@ unsafe fn least<V: Vector>(x: V::Float, limit: f32) -> V::Float {
 /// Normalises every group of `to`; inlined into a function that is compiled for the instruction set in use.
 #[inline(always)]
 pub fn norm(norm: &Norm<Weight>, to: &mut [f32]) {
-    let bias = norm.bias.as_ref().map(Weight::vector);
-    for group in to.chunks_exact_mut(norm.width as usize) {
-        formula::norm(norm.kind, norm.epsilon, norm.weight.vector(), bias, group);
+    let (weight, bias) = (norm.weight.vector(), norm.bias.as_ref().map(Weight::vector));
+    let width = norm.width as usize;
+    let mut part = 0;
+    for group in to.chunks_exact_mut(width) {
+        let bias = bias.map(|bias| &bias[part..part + width]);
+        formula::norm(norm.kind, norm.epsilon, &weight[part..part + width], bias, group);
+        part = if part + width == weight.len() { 0 } else { part + width };
     }
 }
 

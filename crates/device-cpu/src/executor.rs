@@ -27,10 +27,10 @@ impl CpuExecutor {
     /// # Errors
     /// When the machine has no room for the cache.
     pub fn new(shape: Shape<Weight>, plan: Plan, kernels: Kernels, threads: usize) -> Result<Self, DeviceError> {
-        let caches = shape.blocks.iter().map(|block| match &block.mixer.op {
-            Mixer::Attention(attention) => Cache::bytes(&plan, attention.kv_heads, attention.head_dim),
-        });
-        cache::probe(caches.fold(0, u64::saturating_add))?;
+        let caches = shape.mixers().filter_map(Mixer::attention);
+        let caches = caches.map(|attention| Cache::bytes(&plan, attention.kv_heads, attention.head_dim));
+        let states = (4 * shape.state_values_per_sequence()).saturating_mul(u64::from(plan.slots));
+        cache::probe(caches.fold(states, u64::saturating_add))?;
         let cpu = Cpu::new(&shape, &plan, kernels, threads);
         let tokens = Vec::with_capacity(plan.batch_outputs as usize);
         Ok(Self { shape, plan, cpu, rows: 0, tokens, measuring: false, costs: Vec::new() })

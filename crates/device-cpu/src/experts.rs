@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use kauri_arch::{Dense, Linear, Moe, Shape};
+use kauri_arch::{Dense, Ffn, Linear, Moe, Shape};
 use kauri_device::{Plan, Weight, formula};
 use kauri_formats::Quant;
 
@@ -49,7 +49,7 @@ pub struct Rows<'a> {
 
 /// The most values that go into the experts' products in a step.
 pub fn values(shape: &Shape<Weight>, plan: &Plan) -> usize {
-    let moes = shape.blocks.iter().filter_map(|block| Some((block.ffn.op.moe()?, block.ffn.op.widths().max()?)));
+    let moes = shape.ffns().filter_map(|ffn| Some((ffn.moe()?, ffn.widths().max()?)));
     let columns = moes.map(|(moe, width)| moe.chosen as usize * width.max(shape.hidden) as usize);
     columns.max().unwrap_or(0) * plan.batch_tokens as usize
 }
@@ -57,7 +57,7 @@ pub fn values(shape: &Shape<Weight>, plan: &Plan) -> usize {
 impl Scratch {
     /// For the experts of `shape`, if it has any.
     pub fn new(shape: &Shape<Weight>, plan: &Plan) -> Self {
-        let moes = || shape.blocks.iter().filter_map(|block| block.ffn.op.moe());
+        let moes = || shape.ffns().filter_map(Ffn::moe);
         let experts = moes().map(|moe| moe.experts.len()).max().unwrap_or(0);
         let rows = moes().map(|moe| moe.chosen as usize).max().unwrap_or(0) * plan.batch_tokens as usize;
         let width = moes().flat_map(|moe| &moe.experts).map(|expert| expert.up.rows as usize).max().unwrap_or(0);
@@ -242,12 +242,17 @@ pub fn widen(
     let activation = dense.activation;
     let kernels = products.kernels();
     let (held, finish) = match &dense.gate {
-        Some(held) if matmul::go_together(kernels, &dense.up, held) => (Some(held), Finish::Gate(activation)),
+        Some(held) if dense.gate_scale == 1.0 && matmul::go_together(kernels, &dense.up, held) => {
+            (Some(held), Finish::Gate(activation))
+        }
         None => (None, Finish::Activate(activation)),
         Some(apart) => {
             let job = |linear, out| Job { linear, gate: None, finish: Finish::Store, out };
             matmul::linear(pool, products, x, tokens, &mut [job(apart, &mut *gate), job(&dense.up, &mut *up)]);
             let values = tokens * dense.up.rows as usize;
+            if dense.gate_scale != 1.0 {
+                gate[..values].iter_mut().for_each(|value| *value *= dense.gate_scale);
+            }
             kernels.activate(activation, true, &mut gate[..values], &up[..values]);
             return;
         }

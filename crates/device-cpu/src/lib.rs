@@ -20,6 +20,7 @@ mod panel;
 mod pool;
 mod product;
 mod quant;
+mod recurrent;
 mod topology;
 mod vector;
 #[cfg(target_arch = "x86_64")]

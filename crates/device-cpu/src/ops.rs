@@ -1,8 +1,10 @@
 //! The CPU's operations: activations in memory, work shared over the pool.
 
-use kauri_arch::{Activation, Attention, Dense, Embed, Linear, Mixer, Moe, Norm, Shape};
+use kauri_arch::{
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Linear, Mixer, Moe, Norm, Parallel, Shape, StateSpace,
+};
 use kauri_device::rope::{Angles, Frequencies};
-use kauri_device::{Batch, Buffer, Extent, Ops, Plan, Share, Weight, formula, reference};
+use kauri_device::{Batch, Buffer, Extent, Ops, Part, Plan, Share, Weight, formula, reference};
 
 use crate::attend;
 use crate::cache::Cache;
@@ -12,12 +14,16 @@ use crate::experts;
 use crate::matmul::{self, Job, Scratch};
 use crate::pool::{Disjoint, Pool};
 use crate::product::Finish;
+use crate::recurrent::States;
 
 /// Everything that a forward pass on the CPU touches but the weights. Sized at load.
 pub struct Cpu {
     batch: Batch,
     buffers: Vec<Vec<f32>>,
-    caches: Vec<Cache>,
+    /// Of the blocks that have attention.
+    caches: Vec<Option<Cache>>,
+    /// Of every block.
+    states: Vec<States>,
     ropes: Vec<(Frequencies, Angles)>,
     pool: Pool,
     products: Scratch,
@@ -31,13 +37,17 @@ impl Cpu {
     pub fn new(shape: &Shape<Weight>, plan: &Plan, kernels: Kernels, threads: usize) -> Self {
         let pool = Pool::new(threads);
         let (mut head_dim, mut columns) = (0, 0);
-        let caches = shape.blocks.iter().map(|block| match &block.mixer.op {
-            Mixer::Attention(attention) => {
-                head_dim = head_dim.max(attention.head_dim as usize);
-                Cache::new(plan, attention.kv_heads as usize, attention.head_dim as usize)
-            }
+        let caches = shape.blocks.iter().map(|block| {
+            let attention = block.mixer().and_then(Mixer::attention)?;
+            head_dim = head_dim.max(attention.head_dim as usize);
+            Some(Cache::new(plan, attention.kv_heads as usize, attention.head_dim as usize))
         });
         let caches = caches.collect();
+        let states = shape.blocks.iter().map(|block| {
+            let state = block.mixer().map(Mixer::state).unwrap_or_default();
+            States::new(plan, state, block.mixer().map_or(0, recurrent_head) as usize)
+        });
+        let states = states.collect();
         shape.for_each(|weight| match weight {
             Weight::Matrix(matrix) => columns = columns.max(matrix.columns),
             Weight::Vector(_) => {}
@@ -51,6 +61,7 @@ impl Cpu {
             batch: Batch::with_room(plan),
             buffers: Buffer::ALL.iter().map(|buffer| vec![0.0; buffer.values(shape, plan)]).collect(),
             caches,
+            states,
             ropes: ropes.collect(),
             products: Scratch::new(
                 kernels,
@@ -172,13 +183,15 @@ impl Ops for Cpu {
 
     fn store(&mut self, block: usize, _attention: &Attention<Weight>) {
         let [keys, values] = [Buffer::Key, Buffer::Value].map(|buffer| &self.buffers[buffer as usize]);
-        self.caches[block].store(&mut self.pool, self.products.kernels(), &self.batch, keys, values);
+        let cache = self.caches[block].as_mut().expect("a block with attention");
+        cache.store(&mut self.pool, self.products.kernels(), &self.batch, keys, values);
     }
 
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
         let buffers = [Buffer::Query as usize, Buffer::Mixed as usize];
         let buffers = self.buffers.get_disjoint_mut(buffers).expect("two different buffers").map(Vec::as_mut_slice);
-        let (kernels, cache) = (self.products.kernels(), &self.caches[block]);
+        let cache = self.caches[block].as_ref().expect("a block with attention");
+        let kernels = self.products.kernels();
         attend::attend(&mut self.pool, kernels, &mut self.attention, attention, &self.batch, cache, buffers);
     }
 
@@ -190,6 +203,64 @@ impl Ops for Cpu {
         by_rows(&mut self.pool, width, &mut gate[..values], |first, gate| {
             kernels.activate(activation, gated, gate, &up[first * width..][..gate.len()]);
         });
+    }
+
+    fn gate(&mut self, activation: Activation, gate: Buffer, values: Buffer, width: usize) {
+        let kernels = self.products.kernels();
+        let count = self.rows(gate) * width;
+        let buffers = self.buffers.get_disjoint_mut([gate as usize, values as usize]);
+        let [gate, values] = buffers.expect("two different buffers");
+        by_rows(&mut self.pool, width, &mut gate[..count], |first, gate| {
+            kernels.activate(activation, true, gate, &values[first * width..][..gate.len()]);
+        });
+    }
+
+    fn scale(&mut self, buffer: Buffer, parts: &[(u32, f32)]) {
+        let width: usize = parts.iter().map(|&(width, _)| width as usize).sum();
+        let count = self.rows(buffer) * width;
+        by_rows(&mut self.pool, width, &mut self.buffers[buffer as usize][..count], |_, rows| {
+            for row in rows.chunks_exact_mut(width) {
+                let mut rest = row;
+                for &(width, factor) in parts {
+                    let (part, behind) = rest.split_at_mut(width as usize);
+                    part.iter_mut().for_each(|value| *value *= factor);
+                    rest = behind;
+                }
+            }
+        });
+    }
+
+    fn convolve(&mut self, block: usize, convolution: &Convolution<Weight>) {
+        let (kernels, channels) = (self.products.kernels(), &mut self.buffers[Buffer::Channels as usize]);
+        self.states[block].convolve(&mut self.pool, kernels, convolution, &self.batch, channels);
+    }
+
+    fn deal(&mut self, groups: usize, parts: &[Part]) {
+        let width = groups * parts.iter().map(|part| part.width).sum::<usize>();
+        let (packed, mut rest) = split(&mut self.buffers, Buffer::Packed);
+        let mut before = 0;
+        for part in parts {
+            let to = rest[part.to as usize].as_mut().expect("another buffer");
+            for (from, to) in
+                packed.chunks_exact(width).zip(to.chunks_exact_mut(part.row)).take(self.batch.tokens.len())
+            {
+                let groups = from.chunks_exact(width / groups).zip(to[part.start..].chunks_exact_mut(part.width));
+                groups.for_each(|(from, to)| to.copy_from_slice(&from[before..before + part.width]));
+            }
+            before += part.width;
+        }
+    }
+
+    fn delta(&mut self, block: usize, delta: &GatedDelta<Weight>) {
+        let buffers = [Buffer::Channels, Buffer::Steps, Buffer::Rates, Buffer::Mixed].map(|buffer| buffer as usize);
+        let buffers = self.buffers.get_disjoint_mut(buffers).expect("different buffers").map(Vec::as_mut_slice);
+        self.states[block].delta(&mut self.pool, self.products.kernels(), delta, &self.batch, buffers);
+    }
+
+    fn scan(&mut self, block: usize, space: &StateSpace<Weight>) {
+        let buffers = [Buffer::Channels, Buffer::Steps, Buffer::Mixed].map(|buffer| buffer as usize);
+        let buffers = self.buffers.get_disjoint_mut(buffers).expect("different buffers").map(Vec::as_mut_slice);
+        self.states[block].scan(&mut self.pool, self.products.kernels(), space, &self.batch, buffers);
     }
 
     fn route(&mut self, moe: &Moe<Weight>) {
@@ -253,8 +324,14 @@ impl Ops for Cpu {
         let input = self.normed(norm);
         let Attention { q, k, v, .. } = attention;
         let [q, k, v] = [q, k, v].map(Piece::plain);
-        self.products_of(input, [(q, Buffer::Query), (k, Buffer::Key), (v, Buffer::Value)]);
+        let query = if attention.gated { Buffer::Packed } else { Buffer::Query };
+        self.products_of(input, [(q, query), (k, Buffer::Key), (v, Buffer::Value)]);
         reference::turn_and_store(self, block, attention);
+    }
+
+    fn inputs<const N: usize>(&mut self, norm: Option<&Norm<Weight>>, products: [(&Linear<Weight>, Buffer); N]) {
+        let input = self.normed(norm);
+        self.products_of(input, products.map(|(linear, to)| (Piece::plain(linear), to)));
     }
 
     fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
@@ -297,6 +374,15 @@ impl<'a> Piece<'a> {
     /// Just written.
     fn plain(linear: &'a Linear<Weight>) -> Self {
         Self { linear, gate: None, finish: Finish::Store }
+    }
+}
+
+/// Values of a head of the recurrence of `mixer`; none where it has no recurrence.
+fn recurrent_head(mixer: &Mixer<Weight>) -> u32 {
+    match mixer {
+        Mixer::Attention(_) | Mixer::ShortConv(_) => 0,
+        Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => space.head_dim,
+        Mixer::GatedDelta(delta) => delta.value_dim,
     }
 }
 

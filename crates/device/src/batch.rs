@@ -29,6 +29,9 @@ pub struct Sequence {
     pub cached_tokens: u32,
     /// Its page table, as a range of [`Batch::pages`]: covers cached and new tokens.
     pub pages: Range<usize>,
+    /// Where its state is kept, of the [`Plan::slots`]; no other sequence of the batch has the same. A sequence of which
+    /// nothing is cached starts from a state of zeros, whatever lay there.
+    pub slot: u32,
     /// The longest this sequence may become; settles what depends on length (the rope factors of some families) once for
     /// all its tokens.
     pub reach_tokens: u32,
@@ -45,6 +48,8 @@ pub struct Plan {
     pub batch_tokens: u32,
     /// Most rows of logits of one batch.
     pub batch_outputs: u32,
+    /// Sequences that have a place for their state.
+    pub slots: u32,
     /// How keys and values are kept.
     pub cache: CacheType,
 }
@@ -107,7 +112,15 @@ impl Batch {
     ///
     /// # Panics
     /// If more outputs are wanted than there are tokens.
-    pub fn push(&mut self, tokens: &[u32], cached_tokens: u32, pages: &[u32], reach_tokens: u32, outputs: usize) {
+    pub fn push(
+        &mut self,
+        tokens: &[u32],
+        cached_tokens: u32,
+        pages: &[u32],
+        slot: u32,
+        reach_tokens: u32,
+        outputs: usize,
+    ) {
         assert!(outputs <= tokens.len(), "{outputs} outputs of {} tokens", tokens.len());
         let (token_start, page_start) = (self.tokens.len(), self.pages.len());
         self.tokens.extend_from_slice(tokens);
@@ -118,6 +131,7 @@ impl Batch {
             tokens: token_start..end,
             cached_tokens,
             pages: page_start..self.pages.len(),
+            slot,
             reach_tokens,
         });
     }
@@ -142,7 +156,10 @@ impl Batch {
         assert!(self.tokens.iter().all(|&token| token < vocab), "a token past the vocabulary of {vocab}");
         assert!(self.outputs.iter().all(|&index| (index as usize) < self.tokens.len()), "an output past the tokens");
         assert!(self.pages.iter().all(|&page| page < plan.pages), "a page past the {} of the cache", plan.pages);
-        for sequence in &self.sequences {
+        for (index, sequence) in self.sequences.iter().enumerate() {
+            assert!(sequence.slot < plan.slots, "slot {} of {}", sequence.slot, plan.slots);
+            let others = &self.sequences[..index];
+            assert!(others.iter().all(|other| other.slot != sequence.slot), "two sequences in slot {}", sequence.slot);
             let length = sequence.cached_tokens as usize + sequence.tokens.len();
             let room = sequence.pages.len() * plan.page_tokens as usize;
             assert!(length <= room, "{length} tokens on {room} places of the cache");

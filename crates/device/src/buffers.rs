@@ -3,7 +3,7 @@
 //! Operations name buffers instead of passing them, so that a device may place them where it likes and record a step for
 //! replay at fixed addresses.
 
-use kauri_arch::{Mixer, Shape};
+use kauri_arch::{Attention, Ffn, Mixer, Parallel, Shape, StateSpace};
 
 use crate::batch::Plan;
 
@@ -22,6 +22,16 @@ pub enum Buffer {
     Value,
     /// What attention gathered: (tokens, heads, `head_dim`).
     Mixed,
+    /// What a convolution reads and gives: (tokens, channels).
+    Channels,
+    /// The gate of a recurrent mixer, and what it lets pass: (tokens, width).
+    MixerGate,
+    /// The steps of a state's heads, or what else such a mixer projects its input to: (tokens, heads or channels).
+    Steps,
+    /// The rates of a state's heads: (tokens, heads).
+    Rates,
+    /// A projection whose rows are still to be dealt out: (tokens, groups, parts of a group).
+    Packed,
     /// The gated values of a feed-forward network: (tokens, width).
     Gate,
     /// (tokens, width).
@@ -49,13 +59,18 @@ pub enum Extent {
 
 impl Buffer {
     /// Every buffer, in the order of the variants.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 18] = [
         Self::Stream,
         Self::Normed,
         Self::Query,
         Self::Key,
         Self::Value,
         Self::Mixed,
+        Self::Channels,
+        Self::MixerGate,
+        Self::Steps,
+        Self::Rates,
+        Self::Packed,
         Self::Gate,
         Self::Up,
         Self::Branch,
@@ -75,6 +90,11 @@ impl Buffer {
             | Self::Key
             | Self::Value
             | Self::Mixed
+            | Self::Channels
+            | Self::MixerGate
+            | Self::Steps
+            | Self::Rates
+            | Self::Packed
             | Self::Gate
             | Self::Up
             | Self::Branch
@@ -86,20 +106,21 @@ impl Buffer {
     /// The most values that a forward pass of `shape` keeps in it.
     pub fn values<W>(self, shape: &Shape<W>, plan: &Plan) -> usize {
         let hidden = shape.hidden as usize;
-        let experts = shape.blocks.iter().filter_map(|block| block.ffn.op.moe()).map(|moe| moe.experts.len());
-        let experts = experts.max().unwrap_or(0);
-        let attention = |width: fn(&kauri_arch::Attention<W>) -> u32| {
-            let widths = shape.blocks.iter().map(|block| match &block.mixer.op {
-                Mixer::Attention(attention) => width(attention),
-            });
-            widths.max().unwrap_or(0) as usize
-        };
+        let mixer =
+            |width: fn(Widths) -> u32| shape.mixers().map(|mixer| width(Widths::of(mixer))).max().unwrap_or(0) as usize;
+        let experts = shape.ffns().filter_map(Ffn::moe).map(|moe| moe.experts.len()).max().unwrap_or(0);
         let width = match self {
             Self::Stream | Self::Normed | Self::Branch | Self::Last => hidden,
-            Self::Query | Self::Mixed => attention(|attention| attention.heads * attention.head_dim),
-            Self::Key | Self::Value => attention(|attention| attention.kv_heads * attention.head_dim),
+            Self::Query => mixer(|widths| widths.query),
+            Self::Key | Self::Value => mixer(|widths| widths.key),
+            Self::Mixed => mixer(|widths| widths.mixed),
+            Self::Channels => mixer(|widths| widths.channels),
+            Self::MixerGate => mixer(|widths| widths.gate),
+            Self::Steps => mixer(|widths| widths.steps),
+            Self::Rates => mixer(|widths| widths.rates),
+            Self::Packed => mixer(|widths| widths.packed),
             Self::Gate | Self::Up => {
-                let widths = shape.blocks.iter().flat_map(|block| block.ffn.op.widths());
+                let widths = shape.ffns().flat_map(Ffn::widths);
                 widths.max().unwrap_or(0) as usize
             }
             Self::Scores => experts,
@@ -111,5 +132,60 @@ impl Buffer {
             Extent::Outputs => plan.batch_outputs,
         };
         width * rows as usize
+    }
+}
+
+/// Values of a row of the buffers of a mixer.
+#[derive(Clone, Copy, Default)]
+struct Widths {
+    query: u32,
+    key: u32,
+    mixed: u32,
+    channels: u32,
+    gate: u32,
+    steps: u32,
+    rates: u32,
+    packed: u32,
+}
+
+impl Widths {
+    fn of<W>(mixer: &Mixer<W>) -> Self {
+        match mixer {
+            Mixer::Attention(attention) => Self::of_attention(attention),
+            Mixer::ShortConv(short) => {
+                let channels = short.convolution.channels;
+                Self { channels, gate: channels, steps: channels, ..Self::default() }
+            }
+            Mixer::StateSpace(space) => Self::of_space(space),
+            Mixer::GatedDelta(delta) => {
+                let (width, heads) = (delta.width(), delta.value_heads);
+                let packed =
+                    [delta.gate.is_none().then_some(delta.input.rows), delta.steps.is_none().then_some(2 * heads)];
+                Self {
+                    mixed: width,
+                    channels: delta.convolution.channels,
+                    gate: width,
+                    steps: heads,
+                    rates: heads,
+                    packed: packed.into_iter().flatten().max().unwrap_or(0),
+                    ..Self::default()
+                }
+            }
+            Mixer::Parallel(Parallel { attention, space, .. }) => {
+                let (attention, space) = (Self::of_attention(attention), Self::of_space(space));
+                Self { mixed: attention.mixed.max(space.mixed), query: attention.query, key: attention.key, ..space }
+            }
+        }
+    }
+
+    fn of_attention<W>(attention: &Attention<W>) -> Self {
+        let query = attention.heads * attention.head_dim;
+        let (gate, packed) = if attention.gated { (query, 2 * query) } else { (0, 0) };
+        Self { query, key: attention.kv_heads * attention.head_dim, mixed: query, gate, packed, ..Self::default() }
+    }
+
+    fn of_space<W>(space: &StateSpace<W>) -> Self {
+        let (width, channels) = (space.width(), space.convolution.channels);
+        Self { mixed: width, channels, gate: width, steps: space.heads, ..Self::default() }
     }
 }

@@ -4,6 +4,9 @@
 //! touch, and rows past the batch, are poisoned.
 
 mod moe;
+mod recurrent;
+
+use std::fmt::Debug;
 
 use kauri_arch::{
     Activation, Attention, Block, Branch, Embed, Ffn, Head, Linear, Mixer, Norm, NormKind, Rope, RopeScaling,
@@ -70,6 +73,7 @@ pub fn conform<S: Subject>(quants: &[Quant], tolerance: Tolerance) {
             }
         }
     }
+    recurrent::conform::<S>(tolerance);
 }
 
 /// One small model, chosen to be awkward.
@@ -215,21 +219,21 @@ fn batches(vocab: u32, plan: Plan) -> Vec<Batch> {
     };
     let all: Vec<u32> = (0..plan.pages).rev().collect();
     let mut single = Batch::default();
-    single.push(&tokens(1, 1), 0, &all[..1], 64, 1);
+    single.push(&tokens(1, 1), 0, &all[..1], 3, 64, 1);
     let mut silent = Batch::default();
-    silent.push(&tokens(2, 3), 0, &all[1..2], 64, 0);
+    silent.push(&tokens(2, 3), 0, &all[1..2], 1, 64, 0);
     let mut ragged = Batch::default();
-    ragged.push(&tokens(3, 17), 0, &all[..2], 64, 2);
-    ragged.push(&tokens(4, 1), 0, &all[2..3], 64, 1);
-    ragged.push(&tokens(5, 9), 0, &all[3..4], 64, 9);
+    ragged.push(&tokens(3, 17), 0, &all[..2], 2, 64, 2);
+    ragged.push(&tokens(4, 1), 0, &all[2..3], 0, 64, 1);
+    ragged.push(&tokens(5, 9), 0, &all[3..4], 3, 64, 9);
     let mut full = Batch::default();
-    full.push(&tokens(6, plan.batch_tokens as usize), 0, &all[..3], 64, plan.batch_outputs as usize);
+    full.push(&tokens(6, plan.batch_tokens as usize), 0, &all[..3], 0, 64, plan.batch_outputs as usize);
     vec![Batch::default(), single, silent, ragged, full]
 }
 
 impl Case {
     fn plan(&self) -> Plan {
-        Plan { page_tokens: 16, pages: 12, batch_tokens: 33, batch_outputs: 13, cache: self.cache }
+        Plan { page_tokens: 16, pages: 12, batch_tokens: 33, batch_outputs: 13, slots: 4, cache: self.cache }
     }
 
     /// A model of two blocks with seeded weights.
@@ -237,13 +241,13 @@ impl Case {
         let mut random = Random(seed * 7919);
         let hidden = self.hidden;
         let blocks = (0..2).map(|_| Block {
-            mixer: Branch {
+            mixer: Some(Branch {
                 norm: Some(self.norm_of(&mut random, hidden)),
                 op: Mixer::Attention(self.attention(&mut random)),
                 post_norm: self.head_norm.then(|| self.norm_of(&mut random, hidden)),
                 scale: 0.5,
-            },
-            ffn: Branch {
+            }),
+            ffn: Some(Branch {
                 norm: (!self.head_norm || self.gated).then(|| self.norm_of(&mut random, hidden)),
                 op: match &self.experts {
                     None => self.dense(&mut random, self.ffn).into(),
@@ -251,7 +255,7 @@ impl Case {
                 },
                 post_norm: (self.head_norm && self.experts.is_some()).then(|| self.norm_of(&mut random, hidden)),
                 scale: 1.0,
-            },
+            }),
             wiring: self.wiring,
         });
         let blocks = blocks.collect();
@@ -280,6 +284,7 @@ impl Case {
             heads: self.heads,
             kv_heads: self.kv_heads,
             head_dim: self.head_dim,
+            gated: false,
             q: self.linear(random, q, self.hidden),
             k: self.linear(random, kv, self.hidden),
             v: self.linear(random, kv, self.hidden),
@@ -419,17 +424,18 @@ impl<'a, S: Subject> Check<'a, S> {
 
     fn within(&mut self, tolerance: Tolerance, step: &str, buffer: Buffer, count: usize) {
         let found = self.subject.read(buffer, count);
-        assert_eq!(found.len(), count, "{step}: {buffer:?}");
-        for (index, (&found, &expected)) in found.iter().zip(self.plain.buffer(buffer)).enumerate() {
-            let allowed = tolerance.absolute + tolerance.relative * expected.abs();
-            // Not-a-number fails this comparison, as it should.
-            let within = (found - expected).abs() <= allowed;
-            assert!(
-                within,
-                "{step}: {buffer:?}[{index}] is {found}, expected {expected} within {allowed}; {:?}",
-                self.case
-            );
-        }
+        assert_within(tolerance, step, buffer, &found, &self.plain.buffer(buffer)[..count], self.case);
+    }
+}
+
+/// Asserts that `found` differs from `expected` by no more than is allowed.
+fn assert_within(tolerance: Tolerance, step: &str, buffer: Buffer, found: &[f32], expected: &[f32], case: &impl Debug) {
+    assert_eq!(found.len(), expected.len(), "{step}: {buffer:?}");
+    for (index, (&found, &expected)) in found.iter().zip(expected).enumerate() {
+        let allowed = tolerance.absolute + tolerance.relative * expected.abs();
+        // Not-a-number fails this comparison, as it should.
+        let within = (found - expected).abs() <= allowed;
+        assert!(within, "{step}: {buffer:?}[{index}] is {found}, expected {expected} within {allowed}; {case:?}");
     }
 }
 
@@ -438,7 +444,7 @@ fn continued(batch: &Batch) -> Batch {
     let mut next = Batch::default();
     for sequence in &batch.sequences {
         let pages = &batch.pages[sequence.pages.clone()];
-        next.push(&[0], sequence.positions().end, pages, sequence.reach_tokens, 1);
+        next.push(&[0], sequence.positions().end, pages, sequence.slot, sequence.reach_tokens, 1);
     }
     next
 }
@@ -458,21 +464,22 @@ enum Step {
 impl Step {
     fn run<D: Ops + ?Sized>(self, device: &mut D, shape: &Shape<D::Weight>) {
         let block = &shape.blocks[1];
-        let Mixer::Attention(attention) = &block.mixer.op;
+        let (Some(mixer), Some(ffn)) = (&block.mixer, &block.ffn) else { panic!("two branches") };
+        let attention = mixer.op.attention().expect("attention");
         match self {
             Self::Embed => device.embed(&shape.embed),
-            Self::Qkv => device.qkv(1, block.mixer.norm.as_ref(), attention),
+            Self::Qkv => device.qkv(1, mixer.norm.as_ref(), attention),
             Self::Attend => device.attend(1, attention),
             Self::Output => {
-                device.project(&attention.output, Buffer::Mixed, block.mixer.post_norm.as_ref(), block.mixer.scale);
+                device.project(&attention.output, Buffer::Mixed, mixer.post_norm.as_ref(), mixer.scale);
             }
-            Self::Widen => match &block.ffn.op {
-                Ffn::Dense(dense) => device.gate_up(block.ffn.norm.as_ref(), dense),
-                Ffn::Moe(moe) => device.experts(block.ffn.norm.as_ref(), moe),
+            Self::Widen => match &ffn.op {
+                Ffn::Dense(dense) => device.gate_up(ffn.norm.as_ref(), dense),
+                Ffn::Moe(moe) => device.experts(ffn.norm.as_ref(), moe),
             },
             Self::Down => {
-                let (norm, scale) = (block.ffn.post_norm.as_ref(), block.ffn.scale);
-                match &block.ffn.op {
+                let (norm, scale) = (ffn.post_norm.as_ref(), ffn.scale);
+                match &ffn.op {
                     Ffn::Dense(dense) => device.project(&dense.down, Buffer::Gate, norm, scale),
                     Ffn::Moe(_) => device.conclude(Buffer::Mixture, norm, scale),
                 }

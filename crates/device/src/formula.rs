@@ -59,6 +59,8 @@ pub fn activate(activation: Activation, x: f32) -> f32 {
         }
         Activation::Gelu => 0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2)),
         Activation::ReluSquared => x.max(0.0) * x.max(0.0),
+        Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Activation::Identity => x,
         Activation::SiluCut { limit, steepness } => {
             let x = x.min(limit);
             x / (1.0 + (-steepness * x).exp())
@@ -71,7 +73,12 @@ pub fn activate(activation: Activation, x: f32) -> f32 {
 pub fn beside_gate(activation: Activation, up: f32) -> f32 {
     match activation {
         Activation::SiluCut { limit, .. } => up.clamp(-limit, limit) + 1.0,
-        Activation::Silu | Activation::GeluTanh | Activation::Gelu | Activation::ReluSquared => up,
+        Activation::Silu
+        | Activation::GeluTanh
+        | Activation::Gelu
+        | Activation::ReluSquared
+        | Activation::Sigmoid
+        | Activation::Identity => up,
     }
 }
 
@@ -236,7 +243,8 @@ mod tests {
     /// A router over as many experts as there are scores, and the weights that it makes.
     fn routed(scores: &[f32], bias: Option<&[f32]>, change: impl Fn(&mut Moe<()>)) -> Vec<f32> {
         let linear = || Linear { rows: 1, columns: 1, weight: (), bias: None };
-        let expert = || Dense { gate: None, up: linear(), down: linear(), activation: Activation::Silu };
+        let expert =
+            || Dense { gate: None, up: linear(), down: linear(), activation: Activation::Silu, gate_scale: 1.0 };
         let mut moe = Moe {
             router: linear(),
             scoring: Scoring::Sigmoid,

@@ -5,7 +5,10 @@
 
 use std::ops::Range;
 
-use kauri_arch::{Branch, Ffn, Mixer, Shape, Wiring};
+use kauri_arch::{
+    Activation, Attention, Branch, Ffn, GatedDelta, Mixer, Norm, Parallel, Shape, ShortConv, StateSpace,
+    StateSpaceScales, Wiring,
+};
 
 use crate::buffers::Buffer;
 use crate::ops::Ops;
@@ -20,15 +23,17 @@ pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, blocks
         let block = &shape.blocks[index];
         match block.wiring {
             Wiring::Sequential => {
-                mix(device, index, &block.mixer);
-                feed(device, &block.ffn);
-                finish(device, &block.ffn);
+                block.mixer.iter().for_each(|mixer| mix(device, index, mixer));
+                block.ffn.iter().for_each(|ffn| {
+                    feed(device, ffn);
+                    finish(device, ffn);
+                });
             }
             // Both branches read the stream before either adds to it.
             Wiring::Parallel => {
-                feed(device, &block.ffn);
-                mix(device, index, &block.mixer);
-                finish(device, &block.ffn);
+                block.ffn.iter().for_each(|ffn| feed(device, ffn));
+                block.mixer.iter().for_each(|mixer| mix(device, index, mixer));
+                block.ffn.iter().for_each(|ffn| finish(device, ffn));
             }
         }
     }
@@ -39,12 +44,110 @@ pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, blocks
 
 /// `Stream` += the mixer of block `index`.
 fn mix<D: Ops + ?Sized>(device: &mut D, index: usize, branch: &Branch<Mixer<D::Weight>, D::Weight>) {
+    let (norm, post_norm, scale) = (branch.norm.as_ref(), branch.post_norm.as_ref(), branch.scale);
     match &branch.op {
         Mixer::Attention(attention) => {
-            device.qkv(index, branch.norm.as_ref(), attention);
-            device.attend(index, attention);
-            device.project(&attention.output, Buffer::Mixed, branch.post_norm.as_ref(), branch.scale);
+            let gathered = attend(device, index, norm, attention);
+            device.project(&attention.output, gathered, post_norm, scale);
         }
+        Mixer::ShortConv(short) => {
+            convolve(device, index, norm, short);
+            device.project(&short.output, Buffer::MixerGate, post_norm, scale);
+        }
+        Mixer::StateSpace(space) => {
+            space_inputs(device, norm, space);
+            scan(device, index, space);
+            device.project(&space.output, Buffer::MixerGate, post_norm, scale);
+        }
+        Mixer::GatedDelta(delta) => {
+            correct(device, index, norm, delta);
+            device.project(&delta.output, Buffer::MixerGate, post_norm, scale);
+        }
+        // Both read the stream before either adds to it.
+        Mixer::Parallel(Parallel { attention, attention_scale, space, space_scale }) => {
+            space_inputs(device, norm, space);
+            let gathered = attend(device, index, norm, attention);
+            device.project(&attention.output, gathered, post_norm, scale * attention_scale);
+            scan(device, index, space);
+            device.project(&space.output, Buffer::MixerGate, post_norm, scale * space_scale);
+        }
+    }
+}
+
+/// `Stream` -> `Mixed`, through the cache; or `MixerGate` where there is a gate behind it. Gives which.
+fn attend<D: Ops + ?Sized>(
+    device: &mut D,
+    index: usize,
+    norm: Option<&Norm<D::Weight>>,
+    attention: &Attention<D::Weight>,
+) -> Buffer {
+    device.qkv(index, norm, attention);
+    device.attend(index, attention);
+    if !attention.gated {
+        return Buffer::Mixed;
+    }
+    let width = (attention.heads * attention.head_dim) as usize;
+    device.gate(Activation::Sigmoid, Buffer::MixerGate, Buffer::Mixed, width);
+    Buffer::MixerGate
+}
+
+/// `Stream` -> `MixerGate`, through the state.
+fn convolve<D: Ops + ?Sized>(
+    device: &mut D,
+    index: usize,
+    norm: Option<&Norm<D::Weight>>,
+    short: &ShortConv<D::Weight>,
+) {
+    let channels = short.convolution.channels as usize;
+    let ShortConv { before, after, input, .. } = short;
+    device.inputs(norm, [(before, Buffer::Channels), (after, Buffer::MixerGate), (input, Buffer::Steps)]);
+    device.gate(Activation::Identity, Buffer::Channels, Buffer::Steps, channels);
+    device.convolve(index, &short.convolution);
+    device.gate(Activation::Identity, Buffer::MixerGate, Buffer::Channels, channels);
+}
+
+/// `Stream` -> `MixerGate`, through the state.
+fn correct<D: Ops + ?Sized>(
+    device: &mut D,
+    index: usize,
+    norm: Option<&Norm<D::Weight>>,
+    delta: &GatedDelta<D::Weight>,
+) {
+    device.delta_inputs(norm, delta);
+    device.convolve(index, &delta.convolution);
+    device.delta(index, delta);
+    device.norm(&delta.norm, delta.value_heads as usize, Buffer::Mixed, Buffer::Mixed);
+    device.gate(Activation::Silu, Buffer::MixerGate, Buffer::Mixed, delta.width() as usize);
+}
+
+/// `Stream` -> what a state space reads.
+fn space_inputs<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weight>>, space: &StateSpace<D::Weight>) {
+    let StateSpace { gate, input, step, scales, .. } = space;
+    device.inputs(norm, [(gate, Buffer::MixerGate), (input, Buffer::Channels), (step, Buffer::Steps)]);
+    if *scales != StateSpaceScales::default() {
+        let part = space.groups * space.state;
+        let [x, b, c] = scales.input;
+        device.scale(Buffer::MixerGate, &[(space.width(), scales.gate)]);
+        device.scale(Buffer::Channels, &[(space.width(), x), (part, b), (part, c)]);
+        device.scale(Buffer::Steps, &[(space.heads, scales.step)]);
+    }
+}
+
+/// What a state space reads -> `MixerGate`, through the state.
+fn scan<D: Ops + ?Sized>(device: &mut D, index: usize, space: &StateSpace<D::Weight>) {
+    device.convolve(index, &space.convolution);
+    device.scan(index, space);
+    let norm = |device: &mut D, buffer| {
+        if let Some(norm) = &space.norm {
+            device.norm(norm, (space.width() / norm.width) as usize, buffer, buffer);
+        }
+    };
+    if space.norm_first {
+        norm(device, Buffer::Mixed);
+    }
+    device.gate(Activation::Silu, Buffer::MixerGate, Buffer::Mixed, space.width() as usize);
+    if !space.norm_first {
+        norm(device, Buffer::MixerGate);
     }
 }
 

@@ -5,11 +5,11 @@
 
 use std::time::Instant;
 
-use kauri_arch::{Activation, Attention, Dense, Embed, Head, Linear, Moe, Norm};
+use kauri_arch::{Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Linear, Moe, Norm, StateSpace};
 
 use crate::batch::{Batch, CacheType};
 use crate::buffers::{Buffer, Extent};
-use crate::ops::{Ops, Share};
+use crate::ops::{Ops, Part, Share};
 use crate::weight::Weight;
 
 /// What one kind of operation cost, summed over calls.
@@ -96,6 +96,11 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
         Cost { bytes: 8 * values, operations: operations * values }
     }
 
+    /// A state of so many values of each sequence, read and written once.
+    fn state_cost(&self, values: u64) -> Cost {
+        Self::elementwise(self.batch.sequences.len() as u64 * values, 0)
+    }
+
     fn dense_cost(dense: &Dense<Weight>, rows: u64) -> Cost {
         let linears = [dense.gate.as_ref(), Some(&dense.up), Some(&dense.down)].into_iter().flatten();
         linears.map(|linear| Self::linear_cost(linear, rows)).fold(Cost::default(), std::ops::Add::add)
@@ -179,6 +184,45 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
         self.run("activate", cost, |device| device.activate(activation, gated, width));
     }
 
+    fn gate(&mut self, activation: Activation, gate: Buffer, values: Buffer, width: usize) {
+        let cost = Self::elementwise(self.rows(gate) * width as u64, 8);
+        self.run("gate", cost, |device| device.gate(activation, gate, values, width));
+    }
+
+    fn scale(&mut self, buffer: Buffer, parts: &[(u32, f32)]) {
+        let width: u64 = parts.iter().map(|&(width, _)| u64::from(width)).sum();
+        let cost = Self::elementwise(self.rows(buffer) * width, 1);
+        self.run("scale", cost, |device| device.scale(buffer, parts));
+    }
+
+    fn convolve(&mut self, block: usize, convolution: &Convolution<Weight>) {
+        let values = self.rows(Buffer::Channels) * u64::from(convolution.channels);
+        let cost = Self::elementwise(values, 2 * u64::from(convolution.taps) + 8) + self.state_cost(convolution.tail());
+        self.run("convolve", cost, |device| device.convolve(block, convolution));
+    }
+
+    fn deal(&mut self, groups: usize, parts: &[Part]) {
+        let width: usize = parts.iter().map(|part| part.width).sum();
+        let cost = Self::elementwise(self.rows(Buffer::Packed) * (groups * width) as u64, 0);
+        self.run("deal", cost, |device| device.deal(groups, parts));
+    }
+
+    fn delta(&mut self, block: usize, delta: &GatedDelta<Weight>) {
+        let recurrent = delta.kept().recurrent;
+        let values = self.rows(Buffer::Channels) * u64::from(delta.convolution.channels);
+        let operations = 7 * self.rows(Buffer::Channels) * recurrent;
+        let cost = Self::elementwise(values, 0) + self.state_cost(recurrent) + Cost { bytes: 0, operations };
+        self.run("delta", cost, |device| device.delta(block, delta));
+    }
+
+    fn scan(&mut self, block: usize, space: &StateSpace<Weight>) {
+        let recurrent = space.kept().recurrent;
+        let values = self.rows(Buffer::Channels) * u64::from(space.convolution.channels);
+        let operations = 5 * self.rows(Buffer::Channels) * recurrent;
+        let cost = Self::elementwise(values, 0) + self.state_cost(recurrent) + Cost { bytes: 0, operations };
+        self.run("scan", cost, |device| device.scan(block, space));
+    }
+
     fn route(&mut self, moe: &Moe<Weight>) {
         let cost = Self::elementwise(self.rows(Buffer::Scores) * moe.experts.len() as u64, u64::from(moe.chosen));
         self.run("route", cost, |device| device.route(moe));
@@ -211,6 +255,21 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
         self.run("qkv", cost, |device| device.qkv(block, norm, attention));
     }
 
+    fn inputs<const N: usize>(&mut self, norm: Option<&Norm<Weight>>, products: [(&Linear<Weight>, Buffer); N]) {
+        let rows = self.rows(Buffer::Normed);
+        let costs = products.iter().map(|(linear, _)| Self::linear_cost(linear, rows));
+        let cost = costs.fold(Cost::default(), std::ops::Add::add);
+        self.run("mixer input", cost, |device| device.inputs(norm, products));
+    }
+
+    fn delta_inputs(&mut self, norm: Option<&Norm<Weight>>, delta: &GatedDelta<Weight>) {
+        let rows = self.rows(Buffer::Normed);
+        let linears = [Some(&delta.input), delta.gate.as_ref(), Some(&delta.rates), delta.steps.as_ref()];
+        let costs = linears.into_iter().flatten().map(|linear| Self::linear_cost(linear, rows));
+        let cost = costs.fold(Cost::default(), std::ops::Add::add);
+        self.run("mixer input", cost, |device| device.delta_inputs(norm, delta));
+    }
+
     fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
         let rows = self.rows(Buffer::Gate);
         let gate = dense.gate.as_ref().map_or(Cost::default(), |gate| Self::linear_cost(gate, rows));
@@ -230,7 +289,11 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
 
     fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {
         let cost = Self::linear_cost(linear, self.rows(from));
-        let name = if from == Buffer::Mixed { "attention output" } else { "down" };
+        let name = match from {
+            Buffer::Mixed => "attention output",
+            Buffer::MixerGate => "mixer output",
+            _ => "down",
+        };
         self.run(name, cost, |device| device.project(linear, from, norm, scale));
     }
 

@@ -5,10 +5,23 @@
 //! compares the two. Operations only enqueue: nothing is read back here, and nothing fails but by losing the device,
 //! which the executor reports.
 
-use kauri_arch::{Activation, Attention, Dense, Embed, Head, Linear, Moe, Norm};
+use kauri_arch::{Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Linear, Moe, Norm, StateSpace};
 
 use crate::buffers::Buffer;
 use crate::reference;
+
+/// A part of each group of a row of `Packed`, and where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Values of it in a group.
+    pub width: usize,
+    /// Where it goes.
+    pub to: Buffer,
+    /// Values of a row there.
+    pub row: usize,
+    /// The first of them that is a value of this part.
+    pub start: usize,
+}
 
 /// What a network's output is multiplied with, token by token, before it joins those of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +47,8 @@ pub trait Ops {
     /// `Stream[t] = table[token[t]] * scale`.
     fn embed(&mut self, embed: &Embed<Self::Weight>);
 
-    /// Normalises each of `groups` groups of `norm.width` values in every row of `from` into `to`, which may be `from`.
+    /// Normalises each of `groups` groups of `norm.width` values in every row of `from` into `to`, which may be `from`. Where
+    /// the weight is that of several groups, they take their parts in turn.
     fn norm(&mut self, norm: &Norm<Self::Weight>, groups: usize, from: Buffer, to: Buffer);
 
     /// `to[t] = weight from[t] + bias`.
@@ -52,6 +66,28 @@ pub trait Ops {
 
     /// `Gate = activation(Gate) * Up`, or `Gate = activation(Up)` where the network has no gate.
     fn activate(&mut self, activation: Activation, gated: bool, width: usize);
+
+    /// `gate = activation(gate) * values`, on rows of `width` values.
+    fn gate(&mut self, activation: Activation, gate: Buffer, values: Buffer, width: usize);
+
+    /// Multiplies neighbouring parts of every row of `buffer`, each so many values by its factor.
+    fn scale(&mut self, buffer: Buffer, parts: &[(u32, f32)]);
+
+    /// Convolves every channel of `Channels` in place, with the inputs before these in the state of block `block`, which takes
+    /// the new ones in.
+    fn convolve(&mut self, block: usize, convolution: &Convolution<Self::Weight>);
+
+    /// Deals the rows of `Packed` out: each is `groups` times `parts`, and a group's share of a part goes behind those of the
+    /// groups before it.
+    fn deal(&mut self, groups: usize, parts: &[Part]);
+
+    /// Takes each token of `Channels`, `Steps` and `Rates` into the state of block `block`, in order; what the heads give goes
+    /// to `Mixed`.
+    fn delta(&mut self, block: usize, delta: &GatedDelta<Self::Weight>);
+
+    /// Takes each token of `Channels` and `Steps` into the state of block `block`, in order; what the heads give goes to
+    /// `Mixed`.
+    fn scan(&mut self, block: usize, space: &StateSpace<Self::Weight>);
 
     /// `Scores[t]` from the router's scores of all experts to their weights, zero for those that are not chosen; begins the
     /// rows of `Mixture` with zeros.
@@ -73,6 +109,21 @@ pub trait Ops {
     /// `Stream` -> `Query` and the cache of `block`.
     fn qkv(&mut self, block: usize, norm: Option<&Norm<Self::Weight>>, attention: &Attention<Self::Weight>) {
         reference::qkv(self, block, norm, attention);
+    }
+
+    /// The input side of a recurrent mixer: norm, and projections of one input, each to a buffer of its own.
+    fn inputs<const N: usize>(
+        &mut self,
+        norm: Option<&Norm<Self::Weight>>,
+        products: [(&Linear<Self::Weight>, Buffer); N],
+    ) {
+        reference::inputs(self, norm, products);
+    }
+
+    /// The input side of the delta rule: norm, its projections of one input, each dealt out where it is packed.
+    /// `Stream` -> `Channels`, `MixerGate`, `Rates`, `Steps`.
+    fn delta_inputs(&mut self, norm: Option<&Norm<Self::Weight>>, delta: &GatedDelta<Self::Weight>) {
+        reference::delta_inputs(self, norm, delta);
     }
 
     /// The input side of a feed-forward network: norm, one or two projections of one input, activation. `Stream` -> `Gate`.

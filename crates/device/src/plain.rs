@@ -3,12 +3,15 @@
 //! It is what the conformance suite compares every device with, and what its test devices compute with. It stores keys and
 //! values as the plan says by rounding them, and has no other notion of speed or memory.
 
-use kauri_arch::{Activation, Attention, Embed, Linear, Moe, Norm, Shape};
+use kauri_arch::{
+    Activation, Attention, Convolution, Embed, GatedDelta, Linear, Mixer, Moe, Norm, Shape, State, StateSpace,
+};
 
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::{Buffer, Extent};
 use crate::formula;
-use crate::ops::{Ops, Share};
+use crate::ops::{Ops, Part, Share};
+use crate::recurrence::{self, Delta, Scan, softplus, unit};
 use crate::rope::{Angles, Frequencies};
 use crate::weight::Weight;
 
@@ -19,6 +22,8 @@ pub struct Plain {
     buffers: Vec<Vec<f32>>,
     /// Keys and values of each block: (pages, `page_tokens`, `kv_heads`, `head_dim`).
     cache: Vec<[Vec<f32>; 2]>,
+    /// The states of each block: of convolutions (slots, channels, taps - 1), of recurrences (slots, values).
+    states: Vec<[Vec<f32>; 2]>,
     ropes: Vec<(Frequencies, Angles)>,
 }
 
@@ -28,14 +33,19 @@ impl Plain {
     pub fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
         let places = plan.pages as usize * plan.page_tokens as usize;
         let cache = shape.blocks.iter().map(|block| {
-            let half = block.mixer.op.cached_values_per_token() as usize / 2 * places;
+            let half = block.mixer().map_or(0, Mixer::cached_values_per_token) as usize / 2 * places;
             [vec![f32::NAN; half], vec![f32::NAN; half]]
+        });
+        let states = shape.blocks.iter().map(|block| {
+            let State { tail, recurrent } = block.mixer().map(Mixer::state).unwrap_or_default();
+            [tail, recurrent].map(|values| vec![f32::NAN; values as usize * plan.slots as usize])
         });
         Self {
             plan,
             batch: Batch::default(),
             buffers: Buffer::ALL.iter().map(|buffer| vec![f32::NAN; buffer.values(shape, &plan)]).collect(),
             cache: cache.collect(),
+            states: states.collect(),
             ropes: shape.ropes.iter().map(|rope| (Frequencies::new(rope), Angles::default())).collect(),
         }
     }
@@ -93,8 +103,12 @@ impl Ops for Plain {
         let width = norm.width as usize;
         for group in 0..self.rows(from) * groups {
             let mut x = self.buffer(from)[group * width..][..width].to_vec();
-            let bias = norm.bias.as_ref().map(Weight::vector);
-            formula::norm(norm.kind, norm.epsilon, norm.weight.vector(), bias, &mut x);
+            let part = |weight: &Weight| {
+                let weight = weight.vector();
+                weight[group * width % weight.len()..][..width].to_vec()
+            };
+            let bias = norm.bias.as_ref().map(part);
+            formula::norm(norm.kind, norm.epsilon, &part(&norm.weight), bias.as_deref(), &mut x);
             self.buffer_mut(to)[group * width..][..width].copy_from_slice(&x);
         }
     }
@@ -211,6 +225,124 @@ impl Ops for Plain {
             for at in index * hidden..(index + 1) * hidden {
                 let value = self.buffers[Buffer::Branch as usize][at];
                 self.buffers[Buffer::Mixture as usize][at] += share * value;
+            }
+        }
+    }
+
+    fn gate(&mut self, activation: Activation, gate: Buffer, values: Buffer, width: usize) {
+        for index in 0..self.rows(gate) * width {
+            let value = self.buffer(values)[index];
+            let gate = &mut self.buffer_mut(gate)[index];
+            *gate = formula::activate(activation, *gate) * value;
+        }
+    }
+
+    fn scale(&mut self, buffer: Buffer, parts: &[(u32, f32)]) {
+        let rows = self.rows(buffer);
+        let mut values = self.buffer_mut(buffer).iter_mut();
+        for &(width, factor) in std::iter::repeat_n(parts, rows).flatten() {
+            values.by_ref().take(width as usize).for_each(|value| *value *= factor);
+        }
+    }
+
+    fn convolve(&mut self, block: usize, convolution: &Convolution<Weight>) {
+        let (channels, taps) = (convolution.channels as usize, convolution.taps as usize);
+        let (weight, bias) = (convolution.weight.vector(), convolution.bias.as_ref().map(Weight::vector));
+        for sequence in &self.batch.sequences {
+            let tails = &mut self.states[block][0][sequence.slot as usize * channels * (taps - 1)..];
+            let tails = &mut tails[..channels * (taps - 1)];
+            if sequence.cached_tokens == 0 {
+                tails.fill(0.0);
+            }
+            for index in sequence.tokens.clone() {
+                for (channel, tail) in tails.chunks_exact_mut(taps - 1).enumerate() {
+                    let value = &mut self.buffers[Buffer::Channels as usize][index * channels + channel];
+                    let weight = &weight[channel * taps..][..taps];
+                    let sum = recurrence::convolve(weight, bias.map_or(0.0, |bias| bias[channel]), tail, *value);
+                    *value = formula::activate(convolution.activation, sum);
+                }
+            }
+        }
+    }
+
+    fn deal(&mut self, groups: usize, parts: &[Part]) {
+        let width: usize = parts.iter().map(|part| part.width).sum();
+        for index in 0..self.batch.tokens.len() {
+            let mut from = index * groups * width;
+            for group in 0..groups {
+                for part in parts {
+                    let values = self.buffers[Buffer::Packed as usize][from..][..part.width].to_vec();
+                    let to = index * part.row + part.start + group * part.width;
+                    self.buffers[part.to as usize][to..][..part.width].copy_from_slice(&values);
+                    from += part.width;
+                }
+            }
+        }
+    }
+
+    fn delta(&mut self, block: usize, delta: &GatedDelta<Weight>) {
+        let [keys, heads, key_dim, value_dim] =
+            [delta.key_heads, delta.value_heads, delta.key_dim, delta.value_dim].map(|count| count as usize);
+        let (row, width, values) = (2 * keys * key_dim + heads * value_dim, heads * value_dim, key_dim * value_dim);
+        let [decay, bias] = [&delta.decay, &delta.step_bias].map(Weight::vector);
+        for sequence in &self.batch.sequences {
+            let states = &mut self.states[block][1][sequence.slot as usize * heads * values..][..heads * values];
+            if sequence.cached_tokens == 0 {
+                states.fill(0.0);
+            }
+            for index in sequence.tokens.clone() {
+                let row = &self.buffers[Buffer::Channels as usize][index * row..][..row];
+                let [steps, rates] = [Buffer::Steps, Buffer::Rates]
+                    .map(|buffer| &self.buffers[buffer as usize][index * heads..][..heads]);
+                let mut mixed = vec![0.0; width];
+                for (head, state) in states.chunks_exact_mut(values).enumerate() {
+                    let key = if delta.interleaved { head % keys } else { head / (heads / keys) };
+                    let (mut q, mut k) = (vec![0.0; key_dim], vec![0.0; key_dim]);
+                    unit(&row[key * key_dim..][..key_dim], delta.epsilon, 1.0 / (key_dim as f32).sqrt(), &mut q);
+                    unit(&row[(keys + key) * key_dim..][..key_dim], delta.epsilon, 1.0, &mut k);
+                    let step = Delta {
+                        q: &q,
+                        k: &k,
+                        v: &row[2 * keys * key_dim + head * value_dim..][..value_dim],
+                        keep: (decay[head] * softplus(steps[head] + bias[head])).exp(),
+                        rate: formula::activate(Activation::Sigmoid, rates[head]),
+                    };
+                    step.step(state, &mut mixed[head * value_dim..][..value_dim]);
+                }
+                self.buffers[Buffer::Mixed as usize][index * width..][..width].copy_from_slice(&mixed);
+            }
+        }
+    }
+
+    fn scan(&mut self, block: usize, space: &StateSpace<Weight>) {
+        let [heads, head_dim, groups, columns] =
+            [space.heads, space.head_dim, space.groups, space.state].map(|count| count as usize);
+        let width = heads * head_dim;
+        let [decay, bias, skip] = [&space.decay, &space.step_bias, &space.skip].map(Weight::vector);
+        let [least, most] = space.step_limits;
+        for sequence in &self.batch.sequences {
+            let states = &mut self.states[block][1][sequence.slot as usize * width * columns..][..width * columns];
+            if sequence.cached_tokens == 0 {
+                states.fill(0.0);
+            }
+            for index in sequence.tokens.clone() {
+                let row = &self.buffers[Buffer::Channels as usize][index * (width + 2 * groups * columns)..];
+                let steps = &self.buffers[Buffer::Steps as usize][index * heads..][..heads];
+                let mut mixed = vec![0.0; width];
+                for (head, state) in states.chunks_exact_mut(head_dim * columns).enumerate() {
+                    let step = softplus(steps[head] + bias[head]).clamp(least, most);
+                    let b = width + head / (heads / groups) * columns;
+                    let scan = Scan {
+                        x: &row[head * head_dim..][..head_dim],
+                        b: &row[b..][..columns],
+                        c: &row[b + groups * columns..][..columns],
+                        keep: (step * decay[head]).exp(),
+                        step,
+                        skip: skip[head],
+                    };
+                    scan.step(state, &mut mixed[head * head_dim..][..head_dim]);
+                }
+                self.buffers[Buffer::Mixed as usize][index * width..][..width].copy_from_slice(&mixed);
             }
         }
     }

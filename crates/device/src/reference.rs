@@ -1,9 +1,9 @@
 //! The fused blocks as compositions of primitives: what every faster version of them must equal.
 
-use kauri_arch::{Attention, Dense, Head, Linear, Moe, Norm};
+use kauri_arch::{Attention, Dense, GatedDelta, Head, Linear, Moe, Norm};
 
 use crate::buffers::Buffer;
-use crate::ops::{Ops, Share};
+use crate::ops::{Ops, Part, Share};
 
 /// See [`Ops::qkv`].
 pub fn qkv<D: Ops + ?Sized>(
@@ -13,7 +13,7 @@ pub fn qkv<D: Ops + ?Sized>(
     attention: &Attention<D::Weight>,
 ) {
     let input = normed(device, norm);
-    device.linear(&attention.q, input, Buffer::Query);
+    device.linear(&attention.q, input, if attention.gated { Buffer::Packed } else { Buffer::Query });
     device.linear(&attention.k, input, Buffer::Key);
     device.linear(&attention.v, input, Buffer::Value);
     turn_and_store(device, block, attention);
@@ -23,6 +23,10 @@ pub fn qkv<D: Ops + ?Sized>(
 pub fn turn_and_store<D: Ops + ?Sized>(device: &mut D, block: usize, attention: &Attention<D::Weight>) {
     let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
     let head_dim = attention.head_dim as usize;
+    if attention.gated {
+        let part = |to| Part { width: head_dim, to, row: heads * head_dim, start: 0 };
+        device.deal(heads, &[part(Buffer::Query), part(Buffer::MixerGate)]);
+    }
     if let Some(norm) = &attention.q_norm {
         device.norm(norm, heads * head_dim / norm.width as usize, Buffer::Query, Buffer::Query);
     }
@@ -34,6 +38,50 @@ pub fn turn_and_store<D: Ops + ?Sized>(device: &mut D, block: usize, attention: 
         device.rope(rope, kv_heads, head_dim, Buffer::Key);
     }
     device.store(block, attention);
+}
+
+/// See [`Ops::inputs`].
+pub fn inputs<D: Ops + ?Sized, const N: usize>(
+    device: &mut D,
+    norm: Option<&Norm<D::Weight>>,
+    products: [(&Linear<D::Weight>, Buffer); N],
+) {
+    let input = normed(device, norm);
+    for (linear, to) in products {
+        device.linear(linear, input, to);
+    }
+}
+
+/// See [`Ops::delta_inputs`].
+pub fn delta_inputs<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weight>>, delta: &GatedDelta<D::Weight>) {
+    let GatedDelta { input, gate, rates, steps, .. } = delta;
+    if let (Some(gate), Some(steps)) = (gate, steps) {
+        let (input, gate) = ((input, Buffer::Channels), (gate, Buffer::MixerGate));
+        device.inputs(norm, [input, gate, (rates, Buffer::Rates), (steps, Buffer::Steps)]);
+        return;
+    }
+    let groups = delta.key_heads as usize;
+    let (each, keys, width) = (delta.value_heads as usize / groups, delta.key_width() as usize, delta.width() as usize);
+    let from = normed(device, norm);
+    if let Some(gate) = gate {
+        device.linear(input, from, Buffer::Channels);
+        device.linear(gate, from, Buffer::MixerGate);
+    } else {
+        device.linear(input, from, Buffer::Packed);
+        let (key, values) = (delta.key_dim as usize, each * delta.value_dim as usize);
+        let channels =
+            |width, start| Part { width, to: Buffer::Channels, row: 2 * keys + delta.width() as usize, start };
+        let gates = Part { width: values, to: Buffer::MixerGate, row: width, start: 0 };
+        device.deal(groups, &[channels(key, 0), channels(key, keys), channels(values, 2 * keys), gates]);
+    }
+    if let Some(steps) = steps {
+        device.linear(rates, from, Buffer::Rates);
+        device.linear(steps, from, Buffer::Steps);
+    } else {
+        device.linear(rates, from, Buffer::Packed);
+        let part = |to| Part { width: each, to, row: delta.value_heads as usize, start: 0 };
+        device.deal(groups, &[part(Buffer::Rates), part(Buffer::Steps)]);
+    }
 }
 
 /// See [`Ops::gate_up`].
@@ -48,6 +96,14 @@ fn widen<D: Ops + ?Sized>(device: &mut D, input: Buffer, dense: &Dense<D::Weight
         device.linear(gate, input, Buffer::Gate);
     }
     device.linear(&dense.up, input, Buffer::Up);
+    finish_gate(device, dense);
+}
+
+/// The second half of [`Ops::gate_up`]: the factor on the gate, and the activation.
+pub fn finish_gate<D: Ops + ?Sized>(device: &mut D, dense: &Dense<D::Weight>) {
+    if dense.gate_scale != 1.0 {
+        device.scale(Buffer::Gate, &[(dense.up.rows, dense.gate_scale)]);
+    }
     device.activate(dense.activation, dense.gate.is_some(), dense.up.rows as usize);
 }
 

@@ -6,10 +6,10 @@
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use kauri_arch::{Activation, Attention, Embed, Linear, Moe, Norm, Shape};
+use kauri_arch::{Activation, Attention, Convolution, Embed, GatedDelta, Linear, Moe, Norm, Shape, StateSpace};
 use kauri_device::conformance::{Subject, Tolerance, conform};
 use kauri_device::plain::Plain;
-use kauri_device::{Batch, Buffer, Ops, Plan, Share, Weight};
+use kauri_device::{Batch, Buffer, Ops, Part, Plan, Share, Weight};
 use kauri_formats::Quant;
 
 type Work = Box<dyn FnOnce(&mut Plain) + Send>;
@@ -67,6 +67,35 @@ impl Ops for Recorder {
 
     fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
         self.push(move |plain| plain.activate(activation, gated, width));
+    }
+
+    fn gate(&mut self, activation: Activation, gate: Buffer, values: Buffer, width: usize) {
+        self.push(move |plain| plain.gate(activation, gate, values, width));
+    }
+
+    fn scale(&mut self, buffer: Buffer, parts: &[(u32, f32)]) {
+        let parts = parts.to_vec();
+        self.push(move |plain| plain.scale(buffer, &parts));
+    }
+
+    fn convolve(&mut self, block: usize, convolution: &Convolution<Weight>) {
+        let convolution = convolution.clone();
+        self.push(move |plain| plain.convolve(block, &convolution));
+    }
+
+    fn deal(&mut self, groups: usize, parts: &[Part]) {
+        let parts = parts.to_vec();
+        self.push(move |plain| plain.deal(groups, &parts));
+    }
+
+    fn delta(&mut self, block: usize, delta: &GatedDelta<Weight>) {
+        let delta = delta.clone();
+        self.push(move |plain| plain.delta(block, &delta));
+    }
+
+    fn scan(&mut self, block: usize, space: &StateSpace<Weight>) {
+        let space = space.clone();
+        self.push(move |plain| plain.scan(block, &space));
     }
 
     fn route(&mut self, moe: &Moe<Weight>) {

@@ -60,6 +60,8 @@ pub struct Engine {
     pub(crate) defaults: Defaults,
     /// Sequences that may grow longer than this take other rope factors than shorter ones.
     pub(crate) long_from_tokens: Option<u32>,
+    /// Whether a sequence has a state that cannot be taken back to an earlier token.
+    pub(crate) has_state: bool,
     pub(crate) vocab: u32,
     template: Option<Template>,
     window_tokens: u32,
@@ -109,6 +111,7 @@ impl Engine {
         let template = chat_template(&checkpoint).map(Template::compile).transpose()?;
         let defaults = defaults(&checkpoint, &tokenizer);
         let (long_from_tokens, vocab) = (long_from_tokens(&shape), shape.vocab);
+        let has_state = shape.state_values_per_sequence() > 0;
         let threads = devices::threads(options.threads);
         let executor = devices::executor(options.device, options.isa, threads, shape, plan)?;
         checkpoint.verify_unchanged()?;
@@ -119,6 +122,7 @@ impl Engine {
             pages: Pages::new(plan.pages),
             defaults,
             long_from_tokens,
+            has_state,
             vocab,
             template,
             window_tokens,
@@ -236,9 +240,7 @@ fn defaults(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Defaults {
 
 /// The length past which some layer takes its long rope factors.
 fn long_from_tokens(shape: &Shape<Weight>) -> Option<u32> {
-    let ropes = shape.blocks.iter().filter_map(|block| match &block.mixer.op {
-        Mixer::Attention(attention) => attention.rope,
-    });
+    let ropes = shape.mixers().filter_map(Mixer::attention).filter_map(|attention| attention.rope);
     ropes
         .filter_map(|rope| match shape.ropes[rope].scaling {
             RopeScaling::LongShort { original_context_tokens, .. } => Some(original_context_tokens),

@@ -1,5 +1,6 @@
 //! What is in a model file, in numbers: nothing is computed and no device is needed.
 
+use kauri_arch::{Attention, Block, Convolution, Ffn, GatedDelta, Mixer, StateSpace};
 use kauri_device::{CacheType, Weight};
 use kauri_formats::Source;
 use kauri_model::{fit, load, resolve};
@@ -104,7 +105,7 @@ pub fn inspect(name: Option<&str>) -> Result<Inspection, Error> {
         bytes: checkpoint.tensors.values().map(|tensor| tensor.data.len() as u64).sum(),
         bytes_per_token: fit::bytes_per_token(&shape),
         kv_bytes_per_token: fit::cache_bytes_per_token(&shape, CacheType::F16),
-        state_bytes_per_sequence: 0,
+        state_bytes_per_sequence: fit::state_bytes_per_sequence(&shape),
         tokenizer: format!("{}, {} tokens", tokenizer.kind(), tokenizer.vocab_size()),
         template: chat_template(&checkpoint).map(str::to_owned),
         tensors: tensors.collect(),
@@ -128,19 +129,9 @@ pub fn template_source(name: Option<&str>) -> Result<Option<String>, Error> {
 }
 
 /// A block in words.
-fn describe(block: &kauri_arch::Block<Weight>) -> String {
-    use kauri_arch::{Ffn, Mixer};
-    let mixer = match &block.mixer.op {
-        Mixer::Attention(attention) => {
-            let window = attention.window_tokens.map_or(String::new(), |window| format!(", window {window}"));
-            let rope = if attention.rope.is_none() { ", no rope" } else { "" };
-            format!(
-                "attention ({} heads, {} key-value heads of {}{window}{rope})",
-                attention.heads, attention.kv_heads, attention.head_dim
-            )
-        }
-    };
-    let ffn = match &block.ffn.op {
+fn describe(block: &Block<Weight>) -> String {
+    let mixer = block.mixer().map(describe_mixer);
+    let ffn = block.ffn.as_ref().map(|branch| match &branch.op {
         Ffn::Dense(dense) => {
             let gate = if dense.gate.is_some() { "gated " } else { "" };
             format!("{gate}feed-forward ({} wide, {:?})", dense.up.rows, dense.activation)
@@ -151,6 +142,39 @@ fn describe(block: &kauri_arch::Block<Weight>) -> String {
             let shared = shared.unwrap_or_default();
             format!("{} experts, {} a token ({width} wide{shared})", moe.experts.len(), moe.chosen)
         }
-    };
-    format!("{mixer} + {ffn}")
+    });
+    mixer.into_iter().chain(ffn).collect::<Vec<_>>().join(" + ")
+}
+
+fn describe_mixer(mixer: &Mixer<Weight>) -> String {
+    match mixer {
+        Mixer::Attention(attention) => describe_attention(attention),
+        Mixer::ShortConv(short) => {
+            let Convolution { channels, taps, .. } = &short.convolution;
+            format!("short convolution ({channels} wide, {taps} tokens)")
+        }
+        Mixer::StateSpace(space) => describe_space(space),
+        Mixer::GatedDelta(delta) => {
+            let GatedDelta { key_heads, value_heads, key_dim, value_dim, .. } = delta;
+            format!("gated delta rule ({value_heads} heads of {key_dim} x {value_dim}, {key_heads} key heads)")
+        }
+        Mixer::Parallel(both) => {
+            format!("{} beside {}", describe_attention(&both.attention), describe_space(&both.space))
+        }
+    }
+}
+
+fn describe_attention(attention: &Attention<Weight>) -> String {
+    let window = attention.window_tokens.map_or(String::new(), |window| format!(", window {window}"));
+    let rope = if attention.rope.is_none() { ", no rope" } else { "" };
+    let gated = if attention.gated { "gated " } else { "" };
+    format!(
+        "{gated}attention ({} heads, {} key-value heads of {}{window}{rope})",
+        attention.heads, attention.kv_heads, attention.head_dim
+    )
+}
+
+fn describe_space(space: &StateSpace<Weight>) -> String {
+    let StateSpace { heads, head_dim, state, groups, .. } = space;
+    format!("state space ({heads} heads of {head_dim} x {state}, {groups} groups)")
 }

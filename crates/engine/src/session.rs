@@ -7,6 +7,9 @@ use kauri_device::{Batch, Choice};
 use crate::engine::Engine;
 use crate::error::Error;
 
+/// The slot of the one sequence there is.
+const SLOT: u32 = 0;
+
 /// A conversation on an engine.
 pub struct Session<'e> {
     pub(crate) engine: &'e mut Engine,
@@ -62,7 +65,9 @@ impl<'e> Session<'e> {
         self.reach(reach_tokens);
         let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         // The last token is computed again where all are known: its logits are wanted.
-        let cached_tokens = same.min(prompt.len() - 1);
+        let kept = same.min(prompt.len() - 1);
+        // A state holds all that was computed: it goes on, or starts over.
+        let cached_tokens = if self.engine.has_state && kept < self.tokens.len() { 0 } else { kept };
         self.truncate(cached_tokens);
         let step = self.engine.executor.plan().batch_tokens as usize;
         for chunk in prompt[cached_tokens..].chunks(step) {
@@ -110,9 +115,13 @@ impl<'e> Session<'e> {
             self.pages.push(page);
         }
         self.batch.clear();
-        self.batch.push(tokens, self.tokens.len() as u32, &self.pages, self.reach_tokens, outputs);
-        self.engine.executor.launch(&self.batch)?;
-        self.engine.verify_unchanged()?;
+        self.batch.push(tokens, self.tokens.len() as u32, &self.pages, SLOT, self.reach_tokens, outputs);
+        let launched = self.engine.executor.launch(&self.batch).map_err(Error::from);
+        if let Err(error) = launched.and_then(|()| self.engine.verify_unchanged()) {
+            // Nobody knows what the cache holds now, and a state cannot be computed again on top of itself.
+            self.truncate(0);
+            return Err(error);
+        }
         self.tokens.extend_from_slice(tokens);
         Ok(())
     }

@@ -7,6 +7,7 @@ mod experts;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kauri_device::{Executor, Plan};
@@ -65,6 +66,12 @@ fn nothing_on_the_path_of_a_token_allocates() {
     }
     answers(&Options { cache: Some(CacheType::F32), full_precision: true, ..usual });
     batches(&Options { batch_outputs: 8, sequences: 8, ..usual });
+    for family in ["lfm2"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/families").join(family);
+        for isa in [None, Some(Isa::Scalar)] {
+            model(path.to_str(), &Options { batch_outputs: 8, sequences: 8, isa, ..usual });
+        }
+    }
     batches(&Options { batch_outputs: 8, sequences: 8, isa: Some(Isa::Scalar), ..usual });
     mixtures(Isa::Scalar);
     mixtures(Isa::best());
@@ -110,8 +117,13 @@ fn answers(options: &Options) {
 
 /// Steps of eight sequences, as a server makes them.
 fn batches(options: &Options) {
-    let mut engine = Engine::load(None, options).expect("the model inside");
-    steps(engine.executor(), &format!("{options:?}"));
+    model(None, options);
+}
+
+/// The same of the model called `name`.
+fn model(name: Option<&str>, options: &Options) {
+    let mut engine = Engine::load(name, options).expect("a model of the repository");
+    steps(engine.executor(), &format!("{name:?}, {options:?}"));
 }
 
 /// The same of a mixture of experts.
@@ -120,13 +132,16 @@ fn mixtures(isa: Isa) {
     let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
     let mut shape = experts::mixed(&kauri_model::load::weights(&checkpoint, &names).expect("a whole model"));
     shape.blocks.truncate(2);
-    let plan = Plan { page_tokens: 32, pages: 128, batch_tokens: 16, batch_outputs: 8, cache: CacheType::F16 };
+    let plan =
+        Plan { page_tokens: 32, pages: 128, batch_tokens: 16, batch_outputs: 8, slots: 8, cache: CacheType::F16 };
     let kernels = Kernels::new(isa).expect("supported");
     let mut executor = CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model");
     steps(&mut executor, &format!("experts with {}", isa.name()));
 }
 
 fn steps(executor: &mut dyn Executor, what: &str) {
+    // A small model's first steps are over before all threads have begun, which takes an allocation.
+    std::thread::sleep(std::time::Duration::from_millis(200));
     let pages = executor.plan().pages / 8;
     let tables: Vec<Vec<u32>> = (0..8).map(|sequence| (sequence * pages..(sequence + 1) * pages).collect()).collect();
     let choices = [Choice::Logits; 8];
@@ -134,8 +149,8 @@ fn steps(executor: &mut dyn Executor, what: &str) {
     let mut before = None;
     for position in 0..4 {
         batch.clear();
-        for table in &tables {
-            batch.push(&[position + 7], position, table, 512, 1);
+        for (slot, table) in (0..).zip(&tables) {
+            batch.push(&[position + 7], position, table, slot, 512, 1);
         }
         executor.launch(&batch).expect("a CPU is not lost");
         executor.sample(&choices).expect("a CPU is not lost");

@@ -175,6 +175,7 @@ impl Setup {
             pages: sequence_pages * SEQUENCES as u32,
             batch_tokens: TOKENS as u32,
             batch_outputs: 64,
+            slots: SEQUENCES as u32,
             cache: self.cache,
         };
         let kernels = Kernels::new(self.isa).expect("supported, as was asked before");
@@ -203,7 +204,7 @@ impl Model {
             let first = sequence as u32 * self.sequence_pages;
             // Backwards, so that pages are nowhere in order.
             let pages: Vec<u32> = (first..first + self.sequence_pages).rev().collect();
-            batch.push(tokens, cached as u32, &pages, TOKENS as u32, outputs);
+            batch.push(tokens, cached as u32, &pages, sequence as u32, TOKENS as u32, outputs);
         }
         self.executor.launch(&batch).expect("a CPU is not lost");
         let choices = vec![Choice::Logits; batch.outputs.len()];

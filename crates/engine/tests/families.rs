@@ -16,6 +16,7 @@ const FAMILIES: &[&str] = &[
     "glm4moe",
     "gptoss",
     "granitemoe",
+    "lfm2",
     "llama",
     "mistral",
     "mixtral",
@@ -33,7 +34,13 @@ const FAMILIES: &[&str] = &[
 struct Model {
     executor: CpuExecutor,
     vocab: usize,
+    has_state: bool,
 }
+
+/// Slots of states.
+const SLOTS: u32 = 3;
+/// Tokens of the longest prompt that is cut into pieces.
+const ROOM: usize = 96;
 
 /// How far logits were from the reference.
 #[derive(Clone, Copy, Default)]
@@ -79,6 +86,31 @@ fn families_keep_the_likeliest_token_with_the_default_cache() {
     }
 }
 
+/// Bits: the prompt whole, in pieces, beside others and in another slot, after other sequences had the state.
+#[test]
+fn a_state_does_not_depend_on_the_cut_of_a_prompt_or_on_its_company() {
+    for (family, directory) in directories() {
+        for file in files(&directory) {
+            for isa in fast().chain([Isa::Scalar]) {
+                let mut model = load(&file, CacheType::F32, isa);
+                if !model.has_state {
+                    continue;
+                }
+                let tokens = ids(&prompts(&directory).last().expect("a prompt")["tokens"]);
+                let tokens = &tokens[..tokens.len().min(ROOM)];
+                let what = format!("{family} with {}", isa.name());
+                let whole = model.pieces(tokens, tokens.len(), &[], 0);
+                for piece in [1, 7, 64] {
+                    assert!(model.pieces(tokens, piece, &[], 0) == whole, "{what}: in pieces of {piece}");
+                }
+                let others = [&tokens[3..20], &tokens[5..6]];
+                assert!(model.pieces(tokens, 9, &others, 2) == whole, "{what}: beside others");
+                assert!(model.pieces(tokens, 64, &others, 1) == whole, "{what}: beside others, in their slot");
+            }
+        }
+    }
+}
+
 #[test]
 fn quantised_models_match_the_reference_on_the_same_weights() {
     let Some(shared) = shared("quant_models") else { return };
@@ -119,6 +151,30 @@ impl Model {
         all
     }
 
+    /// The bits of the logits of every token, the prompt read in pieces of `piece`, each beside pieces of `others`, in `slot`.
+    fn pieces(&mut self, tokens: &[u32], piece: usize, others: &[&[u32]], slot: u32) -> Vec<u32> {
+        let pages: Vec<u32> = (0..self.executor.plan().pages).collect();
+        let (own, rest) = pages.split_at(ROOM / 16);
+        let reach = tokens.len() as u32;
+        let mut bits = Vec::new();
+        for (number, piece) in (0..).zip(tokens.chunks(piece)) {
+            let start = bits.len() / self.vocab;
+            let mut batch = Batch::default();
+            let mut places = rest.chunks_exact(2);
+            for (other, tokens) in others.iter().enumerate().filter(|(_, tokens)| number < tokens.len()) {
+                let other_slot = (slot + 1 + other as u32) % SLOTS;
+                let place = places.next().expect("pages for all");
+                batch.push(&tokens[number..=number], number as u32, place, other_slot, reach, 0);
+            }
+            batch.push(piece, start as u32, own, slot, reach, piece.len());
+            self.executor.launch(&batch).expect("a CPU is not lost");
+            let choices = vec![Choice::Logits; piece.len()];
+            let sampled = self.executor.sample(&choices).expect("a CPU is not lost");
+            bits.extend(sampled.logits.iter().map(|logit| logit.to_bits()));
+        }
+        bits
+    }
+
     /// The likeliest continuation of `count` tokens.
     fn greedy(&mut self, tokens: &[u32], count: usize) -> Vec<u32> {
         let reach = (tokens.len() + count) as u32;
@@ -139,7 +195,7 @@ impl Model {
     fn launch(&mut self, tokens: &[u32], cached: u32, reach: u32, outputs: usize) {
         let pages: Vec<u32> = (0..self.executor.plan().pages).collect();
         let mut batch = Batch::default();
-        batch.push(tokens, cached, &pages, reach, outputs);
+        batch.push(tokens, cached, &pages, 0, reach, outputs);
         self.executor.launch(&batch).expect("a CPU is not lost");
     }
 }
@@ -183,10 +239,10 @@ fn load(path: &Path, cache: CacheType, isa: Isa) -> Model {
     let checkpoint = Checkpoint::open(path).unwrap_or_else(|error| panic!("{error}"));
     let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
     let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
-    let plan = Plan { page_tokens: 16, pages: 24, batch_tokens: 64, batch_outputs: 64, cache };
-    let vocab = shape.vocab as usize;
+    let plan = Plan { page_tokens: 16, pages: 24, batch_tokens: 100, batch_outputs: ROOM as u32, slots: SLOTS, cache };
+    let (vocab, has_state) = (shape.vocab as usize, shape.state_values_per_sequence() > 0);
     let kernels = Kernels::new(isa).expect("a supported instruction set");
-    Model { executor: CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model"), vocab }
+    Model { executor: CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model"), vocab, has_state }
 }
 
 /// Every family directory to test: the repository's own and, where they are there, the shared ones.

@@ -95,7 +95,7 @@ fn quantised(shape: &Shape<Weight>, quant: Quant) -> Shape<Weight> {
 fn perplexity(shape: Shape<Weight>, cache: CacheType, tokens: &[u32], chunks: usize) -> f64 {
     let vocab = shape.vocab as usize;
     let pages = (CHUNK / 32) as u32;
-    let plan = Plan { page_tokens: 32, pages, batch_tokens: PASS as u32, batch_outputs: PASS as u32, cache };
+    let plan = Plan { page_tokens: 32, pages, batch_tokens: PASS as u32, batch_outputs: PASS as u32, slots: 1, cache };
     let kernels = Kernels::new(Isa::best()).expect("the best is supported");
     let mut executor = CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model");
     let (mut sum, mut count) = (0.0, 0);
@@ -104,7 +104,14 @@ fn perplexity(shape: Shape<Weight>, cache: CacheType, tokens: &[u32], chunks: us
             let pages: Vec<u32> = (0..pages).collect();
             let mut batch = Batch::default();
             let scored = start >= CHUNK / 2;
-            batch.push(&chunk[start..start + PASS], start as u32, &pages, CHUNK as u32, if scored { PASS } else { 0 });
+            batch.push(
+                &chunk[start..start + PASS],
+                start as u32,
+                &pages,
+                0,
+                CHUNK as u32,
+                if scored { PASS } else { 0 },
+            );
             executor.launch(&batch).expect("a CPU is not lost");
             if !scored {
                 continue;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kauri_arch::{Factors, Linear, Mixer, RopeScaling, Shape};
+use kauri_arch::{Factors, Ffn, Linear, Mixer, RopeScaling, Shape};
 use kauri_device::{CacheType, Plan, Weight};
 
 /// Tokens to a page of the cache.
@@ -50,6 +50,7 @@ pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<(Plan, u32), WindowError
         pages: window.div_ceil(PAGE_TOKENS).saturating_mul(wish.sequences),
         batch_tokens: wish.batch_tokens.min(window.saturating_mul(wish.sequences)),
         batch_outputs: wish.batch_outputs,
+        slots: wish.sequences,
         cache: wish.cache,
     };
     Ok((plan, window))
@@ -57,10 +58,13 @@ pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<(Plan, u32), WindowError
 
 /// Bytes of keys and values that one token adds, over all layers; scales are counted.
 pub fn cache_bytes_per_token<W>(shape: &Shape<W>, cache: CacheType) -> u64 {
-    let layers = shape.blocks.iter().map(|block| match &block.mixer.op {
-        Mixer::Attention(attention) => 2 * u64::from(attention.kv_heads) * cache.head_bytes(attention.head_dim),
-    });
-    layers.sum()
+    let layers = shape.mixers().filter_map(Mixer::attention);
+    layers.map(|attention| 2 * u64::from(attention.kv_heads) * cache.head_bytes(attention.head_dim)).sum()
+}
+
+/// Bytes of state that a sequence has whatever its length, over all layers.
+pub fn state_bytes_per_sequence<W>(shape: &Shape<W>) -> u64 {
+    4 * shape.state_values_per_sequence()
 }
 
 /// Values of all weights, a matrix that several slots share counted once; rope factors, which are settings, are none.
@@ -108,7 +112,7 @@ pub fn bytes_per_token(shape: &Shape<Weight>) -> u64 {
 
 /// The sum of `size` over the matrices of as many experts as a token does not choose; those of a layer are of one size.
 fn idle(shape: &Shape<Weight>, size: impl Fn(&Linear<Weight>) -> u64) -> u64 {
-    let layers = shape.blocks.iter().filter_map(|block| block.ffn.op.moe()).map(|moe| {
+    let layers = shape.ffns().filter_map(Ffn::moe).map(|moe| {
         let expert = moe.experts.first().into_iter();
         let linears = expert.flat_map(|expert| expert.gate.iter().chain([&expert.up, &expert.down]));
         (moe.experts.len() as u64 - u64::from(moe.chosen)) * linears.map(&size).sum::<u64>()

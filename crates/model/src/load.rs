@@ -153,7 +153,7 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
     let (rows, columns) = (name.slot_rows(), name.columns() as usize);
     let (start, rows, step) = (rows.start as usize, (rows.end - rows.start) as usize, name.step as usize);
     match name.role {
-        Role::Vector { plus } => {
+        Role::Vector { .. } | Role::NegativeExp => {
             // Blocks would straddle values that belong to different slots.
             if tensor.quant.block_len() != 1 {
                 return Err(wrong_type("F32, F16 or BF16"));
@@ -161,7 +161,12 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
             let bytes = tensor.quant.block_bytes();
             let mut values = vec![0.0; rows];
             tensor.quant.dequantise(&tensor.data[start * bytes..(start + rows) * bytes], &mut values);
-            Ok(Weight::Vector(values.iter().step_by(step).map(|value| value + plus).collect()))
+            let values = values.iter().step_by(step);
+            Ok(Weight::Vector(match name.role {
+                Role::NegativeExp => values.map(|value| -value.exp()).collect(),
+                Role::Vector { plus } => values.map(|value| value + plus).collect(),
+                Role::Matrix | Role::Coded { .. } => values.copied().collect(),
+            }))
         }
         Role::Matrix if step != 1 => Err(wrong_type("rows that follow each other")),
         Role::Coded { .. } => Err(wrong_type("codes and exponents")),
@@ -188,10 +193,10 @@ fn coded(family: &'static str, name: &Name, codes: &Tensor, scales: &Tensor) -> 
     Ok(Weight::Matrix(Matrix { quant: Quant::MXFP4, rows: rows.count(), columns: 32 * groups, data }))
 }
 
-/// Whether dimensions are equal but for ones in front.
-fn same_dimensions(one: &[u64], other: &[u64]) -> bool {
-    let bare = |dims: &[u64]| dims.iter().take_while(|&&length| length == 1).count();
-    one[bare(one)..] == other[bare(other)..]
+/// Whether dimensions are equal but for ones among them.
+fn same_dimensions(a: &[u64], b: &[u64]) -> bool {
+    let long = |dims: &[u64]| -> Vec<u64> { dims.iter().copied().filter(|&length| length != 1).collect() };
+    long(a) == long(b)
 }
 
 fn is_integer(quant: Quant) -> bool {

@@ -33,8 +33,8 @@ fn shape(config: &Config<'_>) -> Result<Shape<Name>, Error> {
         let attention = Attention { window_tokens, soft_cap, scale, ..layer.attention() };
         let block = layer.pre_norm(attention, layer.gated(Activation::GeluTanh));
         Ok(Block {
-            mixer: Branch { post_norm: Some(layer.norm("post_attention_norm")), ..block.mixer },
-            ffn: Branch { post_norm: Some(layer.norm("post_ffw_norm")), ..block.ffn },
+            mixer: block.mixer.map(|mixer| Branch { post_norm: Some(layer.norm("post_attention_norm")), ..mixer }),
+            ffn: block.ffn.map(|ffn| Branch { post_norm: Some(layer.norm("post_ffw_norm")), ..ffn }),
             ..block
         })
     })?;

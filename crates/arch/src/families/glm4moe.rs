@@ -24,7 +24,8 @@ pub(super) static FAMILY: Family = Family {
                 ..layer.attention()
             };
             let block = layer.pre_norm(attention, layer.dense_or_moe(&experts));
-            Ok(Block { ffn: Branch { norm: Some(layer.norm("post_attention_norm")), ..block.ffn }, ..block })
+            let norm = Some(layer.norm("post_attention_norm"));
+            Ok(Block { ffn: block.ffn.map(|ffn| Branch { norm, ..ffn }), ..block })
         })
     },
 };

@@ -38,7 +38,8 @@ pub(super) static FAMILY: Family = Family {
             let window_tokens = layer.window(layer.index % 2 == 0);
             let attention = Attention { window_tokens, sinks, ..layer.attention() };
             let block = layer.pre_norm(attention, layer.moe(&experts));
-            Ok(Block { ffn: Branch { norm: Some(layer.norm("post_attention_norm")), ..block.ffn }, ..block })
+            let norm = Some(layer.norm("post_attention_norm"));
+            Ok(Block { ffn: block.ffn.map(|ffn| Branch { norm, ..ffn }), ..block })
         })
     },
 };

@@ -4,7 +4,7 @@ use super::Family;
 use crate::config::{Config, Error};
 use crate::decoder::{Layer, Numbers, decoder, permuted_rope};
 use crate::name::Name;
-use crate::shape::{Activation, Attention, Block, Branch, Embed, Ffn, Head, Shape};
+use crate::shape::{Activation, Attention, Block, Branch, Embed, Head, Shape};
 
 pub(super) static FAMILY: Family = Family {
     name: "granite",
@@ -12,23 +12,27 @@ pub(super) static FAMILY: Family = Family {
     hugging_face: &["GraniteForCausalLM"],
     tensors: &[],
     keys: &[],
-    shape: |config| shape(config, &Numbers::read(config)?, |layer| layer.gated(Activation::Silu).into()),
+    shape: |config| {
+        shape(config, &Numbers::read(config)?, |layer, attention| {
+            layer.pre_norm(attention, layer.gated(Activation::Silu))
+        })
+    },
 };
 
-/// Granite with the networks that `ffn` describes.
+/// Granite with the blocks that `block` makes of its attention.
 pub(super) fn shape(
     config: &Config<'_>,
     numbers: &Numbers,
-    ffn: impl Fn(&Layer<'_>) -> Ffn<Name>,
+    block: impl Fn(&Layer<'_>, Attention<Name>) -> Block<Name>,
 ) -> Result<Shape<Name>, Error> {
     let residual = config.optional_positive("residual_scale")?.unwrap_or(1.0);
     let scale = config.optional_positive("attention.scale")?;
     let shape = decoder(config, numbers, vec![permuted_rope(config, numbers)?], |layer| {
         let usual = layer.attention();
-        let block = layer.pre_norm(Attention { scale: scale.unwrap_or(usual.scale), ..usual }, ffn(layer));
+        let block = block(layer, Attention { scale: scale.unwrap_or(usual.scale), ..usual });
         Ok(Block {
-            mixer: Branch { scale: residual, ..block.mixer },
-            ffn: Branch { scale: residual, ..block.ffn },
+            mixer: block.mixer.map(|mixer| Branch { scale: residual, ..mixer }),
+            ffn: block.ffn.map(|ffn| Branch { scale: residual, ..ffn }),
             ..block
         })
     })?;

@@ -23,8 +23,8 @@ pub(super) static FAMILY: Family = Family {
             let block = layer.pre_norm(attention, layer.gated(Activation::Silu));
             let post = |slot| Some(layer.norm(slot));
             Ok(Block {
-                mixer: Branch { norm: None, post_norm: post("post_attention_norm"), ..block.mixer },
-                ffn: Branch { norm: None, post_norm: post("post_ffw_norm"), ..block.ffn },
+                mixer: block.mixer.map(|mixer| Branch { norm: None, post_norm: post("post_attention_norm"), ..mixer }),
+                ffn: block.ffn.map(|ffn| Branch { norm: None, post_norm: post("post_ffw_norm"), ..ffn }),
                 ..block
             })
         })

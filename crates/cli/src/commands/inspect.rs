@@ -120,7 +120,7 @@ fn rows(inspection: &Inspection) -> Vec<(&'static str, String)> {
     rows.push(("reads a token", terminal::bytes(inspection.bytes_per_token)));
     rows.push(("cache a token", format!("{} in f16", terminal::bytes(inspection.kv_bytes_per_token))));
     let caches = windows(inspection.context_tokens).map(|window| {
-        let cache = u64::from(window) * inspection.kv_bytes_per_token;
+        let cache = u64::from(window) * inspection.kv_bytes_per_token + inspection.state_bytes_per_sequence;
         format!("{} for {window} tokens", terminal::bytes(cache))
     });
     rows.push(("cache", caches.collect::<Vec<_>>().join(", ")));

@@ -62,6 +62,7 @@ impl Case {
             heads: self.heads as u32,
             kv_heads: self.kv_heads as u32,
             head_dim: self.head_dim as u32,
+            gated: false,
             q: linear(),
             k: linear(),
             v: linear(),
@@ -80,7 +81,7 @@ impl Case {
         let tokens = self.tokens as u32;
         // Twice as many pages as are needed, to leave places between that nobody writes.
         let pages = 2 * tokens.div_ceil(PAGE_TOKENS) + 3;
-        Plan { page_tokens: PAGE_TOKENS, pages, batch_tokens: tokens, batch_outputs: 1, cache: self.cache }
+        Plan { page_tokens: PAGE_TOKENS, pages, batch_tokens: tokens, batch_outputs: 1, slots: 3, cache: self.cache }
     }
 
     /// Every other page, in an order of its own.
@@ -115,7 +116,7 @@ impl Bench {
         let plan = self.case.plan();
         let mut batch = Batch::default();
         let places = (plan.pages * PAGE_TOKENS) as usize;
-        batch.push(&vec![0; places], 0, &(0..plan.pages).collect::<Vec<_>>(), 0, 0);
+        batch.push(&vec![0; places], 0, &(0..plan.pages).collect::<Vec<_>>(), 0, 0, 0);
         let values = vec![value; places * self.case.kv_heads * self.case.head_dim];
         self.cache.store(&mut self.pool, self.kernels, &batch, &values, &values);
     }
@@ -127,7 +128,7 @@ impl Bench {
         for &piece in pieces.iter().chain([&usize::MAX]) {
             let end = self.case.tokens.min(start.saturating_add(piece));
             let mut batch = Batch::default();
-            batch.push(&vec![0; end - start], start as u32, &self.case.pages(), 0, 0);
+            batch.push(&vec![0; end - start], start as u32, &self.case.pages(), 0, 0, 0);
             mixed.extend(self.step(&batch, start..end));
             start = end;
         }
@@ -324,9 +325,9 @@ fn the_same_bits_in_any_batch() {
         // The tail once more, as two sequences on the same cache, with an empty one between.
         let pages = case.pages();
         let mut batch = Batch::default();
-        batch.push(&[0; 12], 20, &pages, 0, 0);
-        batch.push(&[], 0, &[], 0, 0);
-        batch.push(&[0; 8], 32, &pages, 0, 0);
+        batch.push(&[0; 12], 20, &pages, 0, 0, 0);
+        batch.push(&[], 0, &[], 1, 0, 0);
+        batch.push(&[0; 8], 32, &pages, 2, 0, 0);
         let found = bench.step(&batch, 20..40);
         assert_eq!(found, whole[20 * 4 * 64..], "{cache:?}");
     }

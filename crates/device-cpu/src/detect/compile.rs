@@ -9,17 +9,18 @@ macro_rules! compile {
             use std::ops::Range;
 
             use kauri_arch::{Activation, Norm};
-            use kauri_device::Weight;
+            use kauri_device::{Sequence, Weight};
 
             use $crate::activation::{self, Correction, Writer};
             use $crate::attend::{self, Task, Tile};
-            use $crate::detect::{Compiled, Strips};
+            use $crate::detect::{Compiled, Kernels, Strips};
             use $crate::floats::{self, Element, Numbers};
             use $crate::panel::{self, Bytes, Unpack};
             use $crate::product::{self, Multiply, Output, Product};
             use $crate::cache::{self, HeadMut, New};
             use $crate::elementwise::{self, Turn};
             use $crate::quant;
+            use $crate::recurrent::{self, Convolve, Delta, Scan};
             use $crate::vector::Vector;
 
             /// Finds the kernel of a storage type.
@@ -99,6 +100,23 @@ macro_rules! compile {
                 elementwise::norm(norm, to);
             }
 
+            $(#[target_feature(enable = $feature)])+
+            fn convolve(task: &Convolve<'_>, kernels: Kernels, channels: Range<usize>) {
+                recurrent::convolve(task, kernels, channels);
+            }
+
+            $(#[target_feature(enable = $feature)])+
+            fn scan(task: &Scan<'_>, sequence: &Sequence, head: usize) {
+                // SAFETY: this function has the instructions.
+                unsafe { recurrent::scan::<recurrent::Vectors<$vector>>(task, sequence, head) };
+            }
+
+            $(#[target_feature(enable = $feature)])+
+            fn delta(task: &Delta<'_>, sequence: &Sequence, head: usize) {
+                // SAFETY: this function has the instructions.
+                unsafe { recurrent::delta::<recurrent::Vectors<$vector>>(task, sequence, head) };
+            }
+
             Compiled {
                 is_supported: || $(std::arch::$detected!($feature))&&+,
                 strips: |quant| quant::visit(quant, Strip).or_else(|| floats::visit(quant, Strip)),
@@ -110,6 +128,9 @@ macro_rules! compile {
                 rope,
                 activate,
                 norm,
+                convolve,
+                scan,
+                delta,
             }
         };
     };

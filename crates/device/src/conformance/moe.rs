@@ -104,6 +104,7 @@ impl Case {
             up: self.linear(random, width, self.hidden),
             down: self.linear(random, self.hidden, width),
             activation: self.activation,
+            gate_scale: if self.soft_cap.is_some() && self.gated { 0.5 } else { 1.0 },
         }
     }
 }

@@ -7,7 +7,7 @@ use kauri_device::{Matrix, Weight};
 /// shared.
 pub fn mixed(shape: &Shape<Weight>) -> Shape<Weight> {
     let dense = |layer: usize| -> Dense<Weight> {
-        match &shape.blocks[layer % shape.blocks.len()].ffn.op {
+        match &shape.blocks[layer % shape.blocks.len()].ffn.as_ref().expect("a network").op {
             Ffn::Dense(dense) => dense.clone(),
             Ffn::Moe(_) => unreachable!("the model inside is dense"),
         }
@@ -29,7 +29,7 @@ pub fn mixed(shape: &Shape<Weight>) -> Shape<Weight> {
         };
         let shared = Shared { dense: dense(index + 5), gate: Some(router(1)) };
         let bias = Some(Weight::Vector(vec![0.0, 0.1, -0.1, 0.2, 0.0]));
-        block.ffn.op = Ffn::Moe(Moe {
+        block.ffn.as_mut().expect("a network").op = Ffn::Moe(Moe {
             router: router(experts.len()),
             scoring: Scoring::Sigmoid,
             selection_bias: bias,

@@ -121,7 +121,7 @@ impl Driver {
 
     fn push(&mut self, sequence: usize, tokens: &[u32], depth: u32, outputs: usize) {
         let reach = self.engine.window_tokens();
-        self.batch.push(tokens, depth, &self.pages[sequence], reach, outputs);
+        self.batch.push(tokens, depth, &self.pages[sequence], sequence as u32, reach, outputs);
     }
 
     /// Runs the batch, empties it, and keeps the tokens that were chosen where every sequence got one.

@@ -1,0 +1,71 @@
+//! LFM2: gated convolutions of three tokens, and attention on every few layers (Liquid AI 2025, arXiv:2511.23404).
+
+use super::Family;
+use crate::config::{Config, Error};
+use crate::decoder::{Layer, Numbers, decoder, norm, rope};
+use crate::name::Name;
+use crate::shape::{Activation, Attention, Ffn, Mixer, RopeStyle, Shape};
+
+/// Hugging Face's names, of the form with experts, too.
+pub(super) const TENSORS: &[(&str, &str)] = &[
+    ("exp_probs_b.bias", "feed_forward.expert_bias"),
+    ("ffn_down_exps", "feed_forward.experts.{}.w2"),
+    ("ffn_gate_exps", "feed_forward.experts.{}.w1"),
+    ("ffn_gate_inp", "feed_forward.gate"),
+    ("ffn_up_exps", "feed_forward.experts.{}.w3"),
+    ("attn_k_norm", "self_attn.k_layernorm"),
+    ("attn_norm", "operator_norm"),
+    ("attn_output", "self_attn.out_proj"),
+    ("attn_q_norm", "self_attn.q_layernorm"),
+    ("ffn_down", "feed_forward.w2"),
+    ("ffn_gate", "feed_forward.w1"),
+    ("ffn_norm", "ffn_norm"),
+    ("ffn_up", "feed_forward.w3"),
+    ("shortconv.conv", "conv.conv"),
+    ("shortconv.in_proj", "conv.in_proj"),
+    ("shortconv.out_proj", "conv.out_proj"),
+    ("token_embd_norm", "embedding_norm"),
+];
+
+/// Hugging Face's settings.
+pub(super) const KEYS: &[(&str, &[&str])] = &[
+    ("attention.layer_norm_rms_epsilon", &["norm_eps"]),
+    ("leading_dense_block_count", &["num_dense_layers"]),
+    ("shortconv.l_cache", &["conv_L_cache"]),
+    ("use_expert_bias", &["use_expert_bias"]),
+];
+
+pub(super) static FAMILY: Family = Family {
+    name: "lfm2",
+    gguf: &["lfm2"],
+    hugging_face: &["Lfm2ForCausalLM"],
+    tensors: TENSORS,
+    keys: KEYS,
+    shape: |config| shape(config, &Numbers::hybrid(config)?, |layer| layer.gated(Activation::Silu).into()),
+};
+
+/// LFM2 with the networks that `ffn` describes.
+pub(super) fn shape(
+    config: &Config<'_>,
+    numbers: &Numbers,
+    ffn: impl Fn(&Layer<'_>) -> Ffn<Name>,
+) -> Result<Shape<Name>, Error> {
+    let kinds = config.layer_kinds(numbers.layers, &["conv", "full_attention"])?;
+    let kv_heads = config.counts("attention.head_count_kv", numbers.layers)?;
+    let shape = decoder(config, numbers, vec![rope(config, numbers, RopeStyle::Halves)?], |layer| {
+        let index = layer.index as usize;
+        let listed = kinds.as_ref().map(|kinds| kinds[index] == 1);
+        let attends = listed.or_else(|| kv_heads.as_ref().map(|heads| heads[index] > 0)).unwrap_or(true);
+        let mixer = if attends {
+            Mixer::Attention(Attention {
+                q_norm: Some(layer.norm_of("attn_q_norm", numbers.head_dim)),
+                k_norm: Some(layer.norm_of("attn_k_norm", numbers.head_dim)),
+                ..layer.attention()
+            })
+        } else {
+            Mixer::ShortConv(layer.short_conv()?)
+        };
+        Ok(layer.block(mixer, ffn(layer)))
+    })?;
+    Ok(Shape { norm: norm(config, numbers, "token_embd_norm", numbers.hidden), ..shape })
+}
