@@ -66,7 +66,7 @@ fn nothing_on_the_path_of_a_token_allocates() {
     }
     answers(&Options { cache: Some(CacheType::F32), full_precision: true, ..usual });
     batches(&Options { batch_outputs: 8, sequences: 8, ..usual });
-    for family in ["lfm2"] {
+    for family in ["lfm2", "nemotronh/model-bf16.gguf"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/families").join(family);
         for isa in [None, Some(Isa::Scalar)] {
             model(path.to_str(), &Options { batch_outputs: 8, sequences: 8, isa, ..usual });
