@@ -3,8 +3,8 @@
 use kauri_arch::{Dense, Ffn, Linear, Moe, Scoring, Shape, Shared};
 use kauri_device::{Matrix, Weight};
 
-/// The same model whose layers all have the networks of five layers as experts, two for a token, and that of another as what is
-/// shared.
+/// The same model whose layers all have the networks of five layers as experts, three for a token (two would add up to the same in
+/// either order), and that of another as what is shared.
 pub fn mixed(shape: &Shape<Weight>) -> Shape<Weight> {
     let dense = |layer: usize| -> Dense<Weight> {
         match &shape.blocks[layer % shape.blocks.len()].ffn.as_ref().expect("a network").op {
@@ -34,7 +34,7 @@ pub fn mixed(shape: &Shape<Weight>) -> Shape<Weight> {
             scoring: Scoring::Sigmoid,
             selection_bias: bias,
             groups: None,
-            chosen: 2,
+            chosen: 3,
             normalised: Some(1e-20),
             scale: 1.5,
             experts,
