@@ -114,9 +114,10 @@ pub fn go_together(kernels: Kernels, linear: &Linear<Weight>, gate: &Linear<Weig
 /// rows are shared out, or on the number of threads.
 ///
 /// # Panics
-/// If a gate and its product do not [go together](go_together).
+/// If a gate and its product do not [go together](go_together), or there are more than [`TOGETHER`] jobs.
 pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, jobs: &mut [Job<'_>]) {
     let Some(columns) = jobs.first().map(|job| job.linear.columns as usize).filter(|_| tokens > 0) else { return };
+    assert!(jobs.len() <= TOGETHER, "{} products of one input", jobs.len());
     let x = Input { x: &x[..tokens * columns], order: None, tokens };
     let kernels = scratch.kernels;
     let rows = Rows { first: 0, tokens, columns, widest: kernels.widest_tile() };

@@ -44,6 +44,8 @@ struct Worker {
 struct Shared {
     /// Counts jobs; a change tells workers that there is one.
     generation: AtomicU32,
+    /// Workers that have begun.
+    started: AtomicUsize,
     /// Pieces of the current job that are done.
     done: AtomicUsize,
     /// Set when a piece panicked.
@@ -102,6 +104,7 @@ impl Pool {
         let seat = |_| Seat { left: AtomicU64::new(0), parked: AtomicBool::new(false) };
         let shared = Arc::new(Shared {
             generation: AtomicU32::new(0),
+            started: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -121,6 +124,10 @@ impl Pool {
             Worker { thread: handle.thread().clone(), handle: Some(handle) }
         });
         let workers = workers.collect();
+        // A thread allocates while it begins: not in the middle of a pass.
+        while shared.started.load(Ordering::Acquire) + 1 < threads {
+            thread::yield_now();
+        }
         Self { shared, workers }
     }
 
@@ -194,6 +201,7 @@ pub fn share(worker: usize, threads: usize, count: usize) -> Range<usize> {
 impl Shared {
     fn work(&self, thread: usize) {
         let (seat, mut seen) = (&self.seats[thread], 0);
+        self.started.fetch_add(1, Ordering::Release);
         loop {
             let mut polls = 0;
             while self.generation.load(Ordering::Acquire) == seen {

@@ -140,8 +140,6 @@ fn mixtures(isa: Isa) {
 }
 
 fn steps(executor: &mut dyn Executor, what: &str) {
-    // A small model's first steps are over before all threads have begun, which takes an allocation.
-    std::thread::sleep(std::time::Duration::from_millis(200));
     let pages = executor.plan().pages / 8;
     let tables: Vec<Vec<u32>> = (0..8).map(|sequence| (sequence * pages..(sequence + 1) * pages).collect()).collect();
     let choices = [Choice::Logits; 8];
