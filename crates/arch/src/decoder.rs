@@ -10,10 +10,10 @@ use crate::shape::{
 };
 
 // Limits on a description from outside. The largest open models are within a quarter of each.
-const HIDDEN_MAX: u32 = 1 << 17;
+pub(crate) const HIDDEN_MAX: u32 = 1 << 17;
 const LAYERS_MAX: u32 = 1 << 10;
 const HEADS_MAX: u32 = 1 << 11;
-const HEAD_DIM_MAX: u32 = 1 << 11;
+pub(crate) const HEAD_DIM_MAX: u32 = 1 << 11;
 pub(crate) const FFN_MAX: u32 = 1 << 20;
 const VOCAB_MAX: u32 = 1 << 21;
 const CONTEXT_MAX: u32 = 1 << 28;
@@ -92,7 +92,9 @@ impl Numbers {
                 return Err(config.invalid("attention.head_count", &heads.to_string(), &expected));
             }
         };
-        if config.optional_count("attention.value_length", HEAD_DIM_MAX)?.is_some_and(|length| length != head_dim) {
+        let latent = config.setting("attention.kv_lora_rank").is_some();
+        let value_length = config.optional_count("attention.value_length", HEAD_DIM_MAX)?;
+        if !latent && value_length.is_some_and(|length| length != head_dim) {
             return Err(config.unsupported("attention with values of another width than keys"));
         }
         Ok(Self { heads, kv_heads, head_dim, ffn: config.count("feed_forward_length", FFN_MAX)?, ..numbers })
@@ -347,7 +349,9 @@ fn gguf_scaling(config: &Config<'_>, numbers: &Numbers, dims: u32) -> Result<Rop
             Ok(RopeScaling::Linear { factor })
         }
         Some("yarn") => {
-            if config.setting("rope.scaling.yarn_log_multiplier").is_some() {
+            let latent = config.setting("attention.kv_lora_rank").is_some();
+            let multiplier = config.optional_number("rope.scaling.yarn_log_multiplier")?.unwrap_or(0.0) != 0.0;
+            if multiplier && !latent {
                 return Err(config.unsupported("YaRN with rope.scaling.yarn_log_multiplier"));
             }
             let positive = |key: &str, usual: f32| Ok(config.optional_positive(key)?.unwrap_or(usual));
@@ -360,7 +364,8 @@ fn gguf_scaling(config: &Config<'_>, numbers: &Numbers, dims: u32) -> Result<Rop
                 fast_turns: positive("rope.scaling.yarn_beta_fast", 32.0)?,
                 original_context_tokens: original.unwrap_or(numbers.context_tokens),
                 whole_pairs: true,
-                attention_factor: stated * (1.0 + 0.1 * factor.max(1.0).ln()),
+                // Latent attention has the spread in its scores instead.
+                attention_factor: if multiplier { stated } else { stated * (1.0 + 0.1 * factor.max(1.0).ln()) },
             })
         }
         Some(other) => Err(config.unsupported(format!("the rope type {other:?}"))),

@@ -7,6 +7,7 @@
 pub mod config;
 pub mod decoder;
 pub mod families;
+mod latent;
 pub mod moe;
 pub mod name;
 pub mod recurrent;
@@ -19,8 +20,8 @@ pub use families::Family;
 pub use name::{Name, Role};
 pub use shape::{
     Activation, Attention, Block, Branch, Convolution, Dense, Embed, Factors, Ffn, GatedDelta, GroupRank, Groups, Head,
-    Linear, Mixer, Moe, Norm, NormKind, Parallel, Rope, RopeScaling, RopeStyle, Scoring, Shape, Shared, ShortConv,
-    State, StateSpace, StateSpaceScales, Wiring,
+    Latent, Linear, Mixer, Moe, Norm, NormKind, Parallel, Rope, RopeScaling, RopeStyle, Scoring, Shape, Shared,
+    ShortConv, State, StateSpace, StateSpaceScales, Wiring,
 };
 
 /// The family of a checkpoint and its shape, with the name of a tensor in every slot.

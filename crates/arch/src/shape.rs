@@ -4,9 +4,11 @@
 //! to resident weights, devices run it. [`Shape::try_map`] is the only traversal. Options that change a number a kernel
 //! reads are fields; options that change which buffers exist, their order or what is cached are variants.
 
+mod latent;
 mod moe;
 mod recurrent;
 
+pub use latent::Latent;
 pub use moe::{GroupRank, Groups, Moe, Scoring, Shared};
 pub use recurrent::{Convolution, GatedDelta, Parallel, ShortConv, State, StateSpace, StateSpaceScales};
 
@@ -101,6 +103,8 @@ pub enum Mixer<W> {
     GatedDelta(GatedDelta<W>),
     /// Attention and a state space on one input.
     Parallel(Parallel<W>),
+    /// Softmax attention over one cached row that all heads share.
+    Latent(Latent<W>),
 }
 
 /// Softmax attention with grouped query heads (Vaswani 2017, arXiv:1706.03762; Ainslie 2023, arXiv:2305.13245).
@@ -392,14 +396,24 @@ impl<W> Mixer<W> {
     pub fn attention(&self) -> Option<&Attention<W>> {
         match self {
             Self::Attention(attention) | Self::Parallel(Parallel { attention, .. }) => Some(attention),
-            Self::ShortConv(_) | Self::StateSpace(_) | Self::GatedDelta(_) => None,
+            Self::Latent(_) | Self::ShortConv(_) | Self::StateSpace(_) | Self::GatedDelta(_) => None,
+        }
+    }
+
+    /// The latent attention in it, whose rows are cached.
+    pub fn latent(&self) -> Option<&Latent<W>> {
+        match self {
+            Self::Latent(latent) => Some(latent),
+            Self::Attention(_) | Self::ShortConv(_) | Self::StateSpace(_) | Self::GatedDelta(_) | Self::Parallel(_) => {
+                None
+            }
         }
     }
 
     /// The convolution in it, whose last inputs are kept.
     pub fn convolution(&self) -> Option<&Convolution<W>> {
         match self {
-            Self::Attention(_) => None,
+            Self::Attention(_) | Self::Latent(_) => None,
             Self::ShortConv(short) => Some(&short.convolution),
             Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => Some(&space.convolution),
             Self::GatedDelta(delta) => Some(&delta.convolution),
@@ -408,13 +422,16 @@ impl<W> Mixer<W> {
 
     /// Values that one token adds to the cache of this layer.
     pub fn cached_values_per_token(&self) -> u64 {
-        self.attention().map_or(0, |attention| 2 * u64::from(attention.kv_heads) * u64::from(attention.head_dim))
+        let rows = self.latent().map_or(0, |latent| u64::from(latent.row()));
+        let keys =
+            self.attention().map_or(0, |attention| u64::from(attention.kv_heads) * u64::from(attention.head_dim));
+        rows + 2 * keys
     }
 
     /// What this layer keeps for a sequence whatever its length.
     pub fn state(&self) -> State {
         match self {
-            Self::Attention(_) => State::default(),
+            Self::Attention(_) | Self::Latent(_) => State::default(),
             Self::ShortConv(short) => State { tail: short.convolution.tail(), recurrent: 0 },
             Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => space.kept(),
             Self::GatedDelta(delta) => delta.kept(),
@@ -428,6 +445,7 @@ impl<W> Mixer<W> {
             Self::StateSpace(space) => Mixer::StateSpace(space.try_map(map)?),
             Self::GatedDelta(delta) => Mixer::GatedDelta(delta.try_map(map)?),
             Self::Parallel(parallel) => Mixer::Parallel(parallel.try_map(map)?),
+            Self::Latent(latent) => Mixer::Latent(latent.try_map(map)?),
         })
     }
 }

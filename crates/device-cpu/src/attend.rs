@@ -18,7 +18,7 @@ use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use half::f16;
-use kauri_arch::Attention;
+use kauri_arch::{Attention, Latent};
 use kauri_device::{Batch, Plan, Sequence, Weight, formula};
 
 use crate::cache::bytes::{BLOCK, Nibble, Octet};
@@ -34,14 +34,29 @@ const ROWS: usize = 16;
 /// With so many tiles for each thread none is cut.
 const TILES_MIN: usize = 16;
 
+/// The numbers of one layer's attention.
+#[derive(Clone, Copy)]
+pub struct Numbers<'a> {
+    heads: u32,
+    kv_heads: u32,
+    /// Values of a query and of a key.
+    head_dim: u32,
+    /// Values of a value.
+    value_dim: u32,
+    window_tokens: Option<u32>,
+    soft_cap: Option<f32>,
+    scale: f32,
+    sinks: Option<&'a [f32]>,
+}
+
 /// One layer's attention, as all workers see it.
 pub struct Task<'a> {
-    attention: &'a Attention<Weight>,
+    attention: Numbers<'a>,
     batch: &'a Batch,
     cache: &'a Cache,
     /// (tokens, heads, `head_dim`).
     query: &'a [f32],
-    /// The same.
+    /// (tokens, heads, `value_dim`).
     mixed: Disjoint<'a, f32>,
 }
 
@@ -91,6 +106,30 @@ struct Softmax {
     sums: [f32; ROWS],
 }
 
+impl<'a> From<&'a Attention<Weight>> for Numbers<'a> {
+    fn from(attention: &'a Attention<Weight>) -> Self {
+        let Attention { heads, kv_heads, head_dim, window_tokens, soft_cap, scale, .. } = *attention;
+        let sinks = attention.sinks.as_ref().map(Weight::vector);
+        Self { heads, kv_heads, head_dim, value_dim: head_dim, window_tokens, soft_cap, scale, sinks }
+    }
+}
+
+/// One head of keys and values for all queries.
+impl<'a> From<&'a Latent<Weight>> for Numbers<'a> {
+    fn from(latent: &'a Latent<Weight>) -> Self {
+        Self {
+            heads: latent.heads,
+            kv_heads: 1,
+            head_dim: latent.row(),
+            value_dim: latent.latent,
+            window_tokens: None,
+            soft_cap: None,
+            scale: latent.scale,
+            sinks: None,
+        }
+    }
+}
+
 impl Softmax {
     /// Of rows that saw nothing.
     const NOTHING: Self = Self { most: [f32::NEG_INFINITY; ROWS], sums: [0.0; ROWS] };
@@ -119,12 +158,12 @@ impl Scratch {
     }
 }
 
-/// `mixed[t] = softmax(scale * query[t] K^T) V`; both are (tokens, heads, `head_dim`).
+/// `mixed[t] = softmax(scale * query[t] K^T) V`.
 pub fn attend(
     pool: &mut Pool,
     kernels: Kernels,
     scratch: &mut [Scratch],
-    attention: &Attention<Weight>,
+    attention: Numbers<'_>,
     batch: &Batch,
     cache: &Cache,
     [query, mixed]: [&mut [f32]; 2],
@@ -198,16 +237,17 @@ impl Task<'_> {
         (position + 1).saturating_sub(window)..position + 1
     }
 
-    /// Where a row's values start in `query` and `mixed`.
+    /// A row's place among the heads of all tokens.
     fn at(&self, tile: &Tile, row: usize) -> usize {
         let group = self.group();
         let token = self.sequence(tile).tokens.start + row / group;
         let head = tile.kv_head * group + row % group;
-        (token * self.attention.heads as usize + head) * self.attention.head_dim as usize
+        token * self.attention.heads as usize + head
     }
 
     fn query(&self, tile: &Tile, row: usize) -> &[f32] {
-        &self.query[self.at(tile, row)..][..self.attention.head_dim as usize]
+        let head_dim = self.attention.head_dim as usize;
+        &self.query[self.at(tile, row) * head_dim..][..head_dim]
     }
 
     /// All tiles, those of a key-value head one after the other.
@@ -279,17 +319,17 @@ impl Task<'_> {
     /// Writes the rows of a tile.
     #[inline(always)]
     fn write(&self, tile: &Tile, total: &Part) {
-        let head_dim = self.attention.head_dim as usize;
-        let values = total.values.chunks_exact(padded(head_dim)).zip(total.softmax.sums);
-        let sinks = self.attention.sinks.as_ref().map(Weight::vector);
+        let Numbers { head_dim, value_dim, sinks, .. } = self.attention;
+        let value_dim = value_dim as usize;
+        let values = total.values.chunks_exact(padded(head_dim as usize)).zip(total.softmax.sums);
         for ((row, (values, mut sum)), most) in tile.rows.clone().zip(values).zip(total.softmax.most) {
-            let at = self.at(tile, row);
+            let at = self.at(tile, row) * value_dim;
             if let Some(sinks) = sinks {
                 sum += total.unit * (sinks[tile.kv_head * self.group() + row % self.group()] - most).exp();
             }
             // SAFETY: rows are dealt out without overlap, and a tile is written once: by the thread that has all
             // of its segments, or when the threads are done.
-            let mixed = unsafe { self.mixed.slice(at..at + head_dim) };
+            let mixed = unsafe { self.mixed.slice(at..at + value_dim) };
             mixed.iter_mut().zip(values).for_each(|(mixed, value)| *mixed = value / sum);
         }
     }
@@ -368,7 +408,8 @@ pub fn scalar(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
             }
             let (most, sum) = formula::exponentials(scores);
             (scratch.part.softmax.most[index], scratch.part.softmax.sums[index]) = (most, sum);
-            let values = &mut scratch.part.values[index * width..][..head_dim];
+            let stored_head = &mut stored_head[..task.attention.value_dim as usize];
+            let values = &mut scratch.part.values[index * width..][..stored_head.len()];
             values.fill(0.0);
             for (weight, position) in scores.iter().zip(range) {
                 task.cache.read_value(places.of(position), tile.kv_head, stored_head);

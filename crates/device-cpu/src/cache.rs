@@ -6,7 +6,7 @@
 //!
 //! - Numbers: keys are (places / 16, width, 16): sixteen neighbouring tokens stand side by side, so that their scores are the
 //!   lanes of a vector and no sum runs across lanes. Values are (places, width): a token's vector is contiguous. The width is
-//!   the head's, rounded up to a whole vector.
+//!   the head's, rounded up to a whole vector. Of latent attention there are only values, which are the keys too.
 //! - Bytes ([`bytes`]): as the byte products of vector instructions want them, four at a time.
 
 pub mod bytes;
@@ -57,6 +57,8 @@ pub struct Numbers<E> {
     pub values: E,
     /// Values of a head in memory.
     pub width: usize,
+    /// Where there are no keys: values are the keys too, all of them, and are values from this one on.
+    pub rows: Option<usize>,
     /// Tokens that there is room for.
     places: usize,
 }
@@ -121,6 +123,28 @@ impl Cache {
             CacheType::Q4_0 => Bytes::bytes::<Nibble>(blocks) as u64,
         };
         vectors.saturating_mul(each)
+    }
+
+    /// An empty cache of one head's keys, whose values begin behind `start` and are `count`. Bytes are no way to keep these.
+    pub fn of_rows(plan: &Plan, start: usize, count: usize) -> Self {
+        let page_tokens = plan.page_tokens as usize;
+        assert!(page_tokens.is_multiple_of(SIDE), "pages of {page_tokens} tokens; the CPU needs a multiple of {SIDE}");
+        let places = plan.pages as usize * page_tokens;
+        let kept = match plan.cache {
+            CacheType::F32 => Kept::F32(Numbers::of_rows(places, start, count)),
+            CacheType::F16 | CacheType::Q8_0 | CacheType::Q4_0 => Kept::F16(Numbers::of_rows(places, start, count)),
+        };
+        Self { kept, page_tokens, kv_heads: 1, head_dim: start + count }
+    }
+
+    /// Bytes that [`Self::of_rows`] asks the machine for.
+    pub fn bytes_of_rows(plan: &Plan, start: u32, count: u32) -> u64 {
+        let rows = u64::from(plan.pages) * u64::from(plan.page_tokens);
+        let each = match plan.cache {
+            CacheType::F32 => 4,
+            CacheType::F16 | CacheType::Q8_0 | CacheType::Q4_0 => 2,
+        };
+        rows.saturating_mul(each * row_width(start as usize, count as usize) as u64)
     }
 
     /// Where the tokens of the sequence with this page table are kept.
@@ -294,6 +318,11 @@ unsafe fn store_by<R: Rounding>(new: &New<'_>, head: HeadMut<'_>) {
     }
 }
 
+/// Values of a row in memory: from where its values begin, a whole number of the widest vectors.
+fn row_width(start: usize, count: usize) -> usize {
+    (start + count.next_multiple_of(SIDE)).next_multiple_of(SIDE)
+}
+
 /// A number as it is kept.
 pub trait Number: Copy + Send {
     /// Zero.
@@ -335,24 +364,34 @@ impl<E: Number> Numbers<Vec<E>> {
     fn new(heads: usize, places: usize, head_dim: usize) -> Self {
         let width = head_dim.next_multiple_of(SIDE);
         let numbers = heads * places * width;
-        Self { keys: vec![E::ZERO; numbers], values: vec![E::ZERO; numbers], width, places }
+        Self { keys: vec![E::ZERO; numbers], values: vec![E::ZERO; numbers], width, rows: None, places }
+    }
+
+    /// Room for `places` keys whose values begin behind `start` and are `count`. What is behind them stays zero.
+    fn of_rows(places: usize, start: usize, count: usize) -> Self {
+        let width = row_width(start, count);
+        Self { keys: Vec::new(), values: vec![E::ZERO; places * width], width, rows: Some(start), places }
     }
 
     /// One of the heads.
     pub fn head(&self, head: usize) -> Numbers<&[E]> {
-        let range = self.range(head);
-        let (keys, values) = (&self.keys[range.clone()], &self.values[range]);
-        Numbers { keys, values, width: self.width, places: self.places }
+        let (keys, values) = (&self.keys[self.keys_of(head)], &self.values[self.range(head)]);
+        Numbers { keys, values, width: self.width, rows: self.rows, places: self.places }
     }
 
     fn disjoint(&mut self) -> Numbers<Disjoint<'_, E>> {
         let (keys, values) = (Disjoint::new(&mut self.keys), Disjoint::new(&mut self.values));
-        Numbers { keys, values, width: self.width, places: self.places }
+        Numbers { keys, values, width: self.width, rows: self.rows, places: self.places }
     }
 }
 
 impl<E> Numbers<E> {
-    /// What belongs to a head.
+    /// The keys of a head; none where values are the keys.
+    fn keys_of(&self, head: usize) -> Range<usize> {
+        if self.rows.is_some() { 0..0 } else { self.range(head) }
+    }
+
+    /// The values of a head.
     fn range(&self, head: usize) -> Range<usize> {
         head * self.places * self.width..(head + 1) * self.places * self.width
     }
@@ -365,10 +404,10 @@ impl<E: Number> Numbers<Disjoint<'_, E>> {
     /// No other use of the same head.
     #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
     unsafe fn head_mut(&self, head: usize) -> Numbers<&mut [E]> {
-        let range = self.range(head);
+        let (keys, values) = (self.keys_of(head), self.range(head));
         // SAFETY: heads do not overlap, and this one is in use once by the caller's word.
-        let (keys, values) = unsafe { (self.keys.slice(range.clone()), self.values.slice(range)) };
-        Numbers { keys, values, width: self.width, places: self.places }
+        let (keys, values) = unsafe { (self.keys.slice(keys), self.values.slice(values)) };
+        Numbers { keys, values, width: self.width, rows: self.rows, places: self.places }
     }
 }
 
@@ -376,6 +415,14 @@ impl<E: Number> Numbers<&mut [E]> {
     #[inline(always)]
     fn store(&mut self, new: &New<'_>) {
         let width = self.width;
+        if self.rows.is_some() {
+            new.for_each_run(|place, tokens| {
+                for (place, token) in (place..).zip(tokens) {
+                    E::round(new.key(token), &mut self.values[place * width..][..new.head_dim]);
+                }
+            });
+            return;
+        }
         new.for_each_run(|place, tokens| {
             let side = place % SIDE;
             let keys = &mut self.keys[(place - side) * width..][..SIDE * width];
@@ -402,12 +449,17 @@ impl<E: Number> Numbers<&mut [E]> {
 
 impl<E: Number> Numbers<&[E]> {
     fn read_key(&self, place: usize, key: &mut [f32]) {
+        if self.rows.is_some() {
+            let from = &self.values[place * self.width..];
+            key.iter_mut().zip(from).for_each(|(key, stored)| *key = stored.widen());
+            return;
+        }
         let from = place / SIDE * SIDE * self.width + place % SIDE;
         key.iter_mut().zip(self.keys[from..].iter().step_by(SIDE)).for_each(|(key, stored)| *key = stored.widen());
     }
 
     fn read_value(&self, place: usize, value: &mut [f32]) {
-        let from = &self.values[place * self.width..];
+        let from = &self.values[place * self.width + self.rows.unwrap_or(0)..];
         value.iter_mut().zip(from).for_each(|(value, stored)| *value = stored.widen());
     }
 }

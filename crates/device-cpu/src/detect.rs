@@ -121,6 +121,8 @@ pub(crate) struct Compiled {
     pub scan: unsafe fn(&Scan<'_>, &Sequence, usize),
     /// The same for the delta rule.
     pub delta: unsafe fn(&Delta<'_>, &Sequence, usize),
+    /// The transpose of some weights times a vector.
+    pub turned: unsafe fn(&[f32], &[f32], &mut [f32]),
 }
 
 /// The formulas.
@@ -143,6 +145,7 @@ static SCALAR: Compiled = Compiled {
     convolve: recurrent::convolve,
     scan: recurrent::scan::<recurrent::Formulas>,
     delta: recurrent::delta::<recurrent::Formulas>,
+    turned: elementwise::turned,
 };
 
 /// The kernels of one instruction set that this CPU is known to have.
@@ -240,6 +243,12 @@ impl Kernels {
     pub(crate) fn delta(self, task: &Delta<'_>, sequence: &Sequence, head: usize) {
         // SAFETY: `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.delta)(task, sequence, head) };
+    }
+
+    /// `y = transposed weights x`.
+    pub(crate) fn turned(self, weights: &[f32], x: &[f32], y: &mut [f32]) {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.turned)(weights, x, y) };
     }
 
     /// What takes the sums of a strip where they belong.

@@ -32,6 +32,17 @@ pub unsafe fn activate<V: Vector>(activation: Activation, has_gate: bool, gate: 
     }
 }
 
+/// `y = transposed weights x`, row after row of the weights; products and sums are rounded one by one.
+#[inline(always)]
+pub fn turned(weights: &[f32], x: &[f32], y: &mut [f32]) {
+    y.fill(0.0);
+    for (row, &x) in weights.chunks_exact(y.len()).zip(x) {
+        for (y, &weight) in y.iter_mut().zip(row) {
+            *y += x * weight;
+        }
+    }
+}
+
 /// The activation itself.
 ///
 /// # Safety

@@ -29,8 +29,10 @@ impl CpuExecutor {
     pub fn new(shape: Shape<Weight>, plan: Plan, kernels: Kernels, threads: usize) -> Result<Self, DeviceError> {
         let caches = shape.mixers().filter_map(Mixer::attention);
         let caches = caches.map(|attention| Cache::bytes(&plan, attention.kv_heads, attention.head_dim));
+        let rows = shape.mixers().filter_map(Mixer::latent);
+        let rows = rows.map(|latent| Cache::bytes_of_rows(&plan, latent.rope_dims, latent.latent));
         let states = (4 * shape.state_values_per_sequence()).saturating_mul(u64::from(plan.slots));
-        cache::probe(caches.fold(states, u64::saturating_add))?;
+        cache::probe(caches.chain(rows).fold(states, u64::saturating_add))?;
         let cpu = Cpu::new(&shape, &plan, kernels, threads);
         let tokens = Vec::with_capacity(plan.batch_outputs as usize);
         Ok(Self { shape, plan, cpu, rows: 0, tokens, measuring: false, costs: Vec::new() })

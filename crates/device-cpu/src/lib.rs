@@ -14,6 +14,7 @@ mod elementwise;
 mod executor;
 mod experts;
 mod floats;
+mod latent;
 mod matmul;
 mod ops;
 mod panel;

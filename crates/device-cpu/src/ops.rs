@@ -1,7 +1,8 @@
 //! The CPU's operations: activations in memory, work shared over the pool.
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Linear, Mixer, Moe, Norm, Parallel, Shape, StateSpace,
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Parallel, Shape,
+    StateSpace,
 };
 use kauri_device::rope::{Angles, Frequencies};
 use kauri_device::{Batch, Buffer, Extent, Ops, Part, Plan, Share, Weight, formula, reference};
@@ -11,6 +12,7 @@ use crate::cache::Cache;
 use crate::detect::{Isa, Kernels};
 use crate::elementwise;
 use crate::experts;
+use crate::latent;
 use crate::matmul::{self, Job, Scratch};
 use crate::pool::{Disjoint, Pool};
 use crate::product::Finish;
@@ -29,6 +31,7 @@ pub struct Cpu {
     products: Scratch,
     attention: Vec<attend::Scratch>,
     experts: experts::Scratch,
+    latent: latent::Scratch,
     hidden: usize,
 }
 
@@ -38,7 +41,12 @@ impl Cpu {
         let pool = Pool::new(threads);
         let (mut head_dim, mut columns) = (0, 0);
         let caches = shape.blocks.iter().map(|block| {
-            let attention = block.mixer().and_then(Mixer::attention)?;
+            let mixer = block.mixer()?;
+            if let Some(latent) = mixer.latent() {
+                head_dim = head_dim.max(latent.row() as usize);
+                return Some(Cache::of_rows(plan, latent.rope_dims as usize, latent.latent as usize));
+            }
+            let attention = mixer.attention()?;
             head_dim = head_dim.max(attention.head_dim as usize);
             Some(Cache::new(plan, attention.kv_heads as usize, attention.head_dim as usize))
         });
@@ -67,11 +75,12 @@ impl Cpu {
                 kernels,
                 plan.batch_tokens as usize,
                 columns,
-                experts::values(shape, plan),
+                experts::values(shape, plan).max(latent::values(shape, plan)),
                 pool.threads(),
             ),
             attention: (0..pool.threads()).map(|_| attend::Scratch::new(plan, head_dim)).collect(),
             experts: experts::Scratch::new(shape, plan),
+            latent: latent::Scratch::new(shape, plan, pool.threads()),
             pool,
             hidden: shape.hidden as usize,
         }
@@ -192,7 +201,33 @@ impl Ops for Cpu {
         let buffers = self.buffers.get_disjoint_mut(buffers).expect("two different buffers").map(Vec::as_mut_slice);
         let cache = self.caches[block].as_ref().expect("a block with attention");
         let kernels = self.products.kernels();
-        attend::attend(&mut self.pool, kernels, &mut self.attention, attention, &self.batch, cache, buffers);
+        attend::attend(&mut self.pool, kernels, &mut self.attention, attention.into(), &self.batch, cache, buffers);
+    }
+
+    fn fold(&mut self, latent: &Latent<Weight>) {
+        let tokens = self.batch.tokens.len();
+        let buffers = [Buffer::Parts, Buffer::Value, Buffer::Query, Buffer::Key, Buffer::Mixed];
+        let [parts, value, query, key, mixed] = several(&mut self.buffers, buffers);
+        let rows = latent::Rows { tokens, parts, value, query, key, mixed };
+        latent::fold(&mut self.pool, &mut self.products, &mut self.latent, latent, rows);
+    }
+
+    fn store_rows(&mut self, block: usize, _latent: &Latent<Weight>) {
+        let rows = &self.buffers[Buffer::Key as usize];
+        let cache = self.caches[block].as_mut().expect("a block with attention");
+        cache.store(&mut self.pool, self.products.kernels(), &self.batch, rows, rows);
+    }
+
+    fn attend_rows(&mut self, block: usize, latent: &Latent<Weight>) {
+        let buffers = several(&mut self.buffers, [Buffer::Query, Buffer::Mixed]);
+        let (kernels, cache) = (self.products.kernels(), self.caches[block].as_ref().expect("a block with attention"));
+        attend::attend(&mut self.pool, kernels, &mut self.attention, latent.into(), &self.batch, cache, buffers);
+    }
+
+    fn unfold(&mut self, latent: &Latent<Weight>) {
+        let tokens = self.batch.tokens.len();
+        let buffers = several(&mut self.buffers, [Buffer::Mixed, Buffer::Parts]);
+        latent::unfold(&mut self.pool, &mut self.products, &mut self.latent, latent, tokens, buffers);
     }
 
     fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
@@ -334,6 +369,16 @@ impl Ops for Cpu {
         self.products_of(input, products.map(|(linear, to)| (Piece::plain(linear), to)));
     }
 
+    fn latent(&mut self, block: usize, norm: Option<&Norm<Weight>>, latent: &Latent<Weight>) {
+        let input = self.normed(norm);
+        let (queries, to) = match &latent.q_low {
+            None => (&latent.q, Buffer::Parts),
+            Some((low, _)) => (low, Buffer::Low),
+        };
+        self.products_of(input, [(Piece::plain(&latent.kv), Buffer::Value), (Piece::plain(queries), to)]);
+        reference::fold_and_store(self, block, latent);
+    }
+
     fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
         let input = self.normed(norm);
         let tokens = self.rows(input);
@@ -380,7 +425,7 @@ impl<'a> Piece<'a> {
 /// Values of a head of the recurrence of `mixer`; none where it has no recurrence.
 fn recurrent_head(mixer: &Mixer<Weight>) -> u32 {
     match mixer {
-        Mixer::Attention(_) | Mixer::ShortConv(_) => 0,
+        Mixer::Attention(_) | Mixer::Latent(_) | Mixer::ShortConv(_) => 0,
         Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => space.head_dim,
         Mixer::GatedDelta(delta) => delta.value_dim,
     }

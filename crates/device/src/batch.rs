@@ -79,6 +79,15 @@ impl CacheType {
         }
     }
 
+    /// How the rows of latent attention are kept, which are keys and values at once: never in less than half precision.
+    #[must_use]
+    pub fn of_rows(self) -> Self {
+        match self {
+            Self::F32 => Self::F32,
+            Self::F16 | Self::Q8_0 | Self::Q4_0 => Self::F16,
+        }
+    }
+
     /// Bytes of one head's key, or of its value, of one token; scales are counted. A head whose width is not a whole number
     /// of blocks is padded.
     pub fn head_bytes(self, head_dim: u32) -> u64 {

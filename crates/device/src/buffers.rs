@@ -3,7 +3,7 @@
 //! Operations name buffers instead of passing them, so that a device may place them where it likes and record a step for
 //! replay at fixed addresses.
 
-use kauri_arch::{Attention, Ffn, Mixer, Parallel, Shape, StateSpace};
+use kauri_arch::{Attention, Ffn, Latent, Mixer, Parallel, Shape, StateSpace};
 
 use crate::batch::Plan;
 
@@ -32,6 +32,10 @@ pub enum Buffer {
     Rates,
     /// A projection whose rows are still to be dealt out: (tokens, groups, parts of a group).
     Packed,
+    /// What queries are made of: (tokens, rank).
+    Low,
+    /// What heads are made of, and what they give: (tokens, heads, width).
+    Parts,
     /// The gated values of a feed-forward network: (tokens, width).
     Gate,
     /// (tokens, width).
@@ -59,7 +63,7 @@ pub enum Extent {
 
 impl Buffer {
     /// Every buffer, in the order of the variants.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Stream,
         Self::Normed,
         Self::Query,
@@ -71,6 +75,8 @@ impl Buffer {
         Self::Steps,
         Self::Rates,
         Self::Packed,
+        Self::Low,
+        Self::Parts,
         Self::Gate,
         Self::Up,
         Self::Branch,
@@ -95,6 +101,8 @@ impl Buffer {
             | Self::Steps
             | Self::Rates
             | Self::Packed
+            | Self::Low
+            | Self::Parts
             | Self::Gate
             | Self::Up
             | Self::Branch
@@ -119,6 +127,8 @@ impl Buffer {
             Self::Steps => mixer(|widths| widths.steps),
             Self::Rates => mixer(|widths| widths.rates),
             Self::Packed => mixer(|widths| widths.packed),
+            Self::Low => mixer(|widths| widths.low),
+            Self::Parts => mixer(|widths| widths.parts),
             Self::Gate | Self::Up => {
                 let widths = shape.ffns().flat_map(Ffn::widths);
                 widths.max().unwrap_or(0) as usize
@@ -146,12 +156,15 @@ struct Widths {
     steps: u32,
     rates: u32,
     packed: u32,
+    low: u32,
+    parts: u32,
 }
 
 impl Widths {
     fn of<W>(mixer: &Mixer<W>) -> Self {
         match mixer {
             Mixer::Attention(attention) => Self::of_attention(attention),
+            Mixer::Latent(latent) => Self::of_latent(latent),
             Mixer::ShortConv(short) => {
                 let channels = short.convolution.channels;
                 Self { channels, gate: channels, steps: channels, ..Self::default() }
@@ -182,6 +195,18 @@ impl Widths {
         let query = attention.heads * attention.head_dim;
         let (gate, packed) = if attention.gated { (query, 2 * query) } else { (0, 0) };
         Self { query, key: attention.kv_heads * attention.head_dim, mixed: query, gate, packed, ..Self::default() }
+    }
+
+    fn of_latent<W>(latent: &Latent<W>) -> Self {
+        let Latent { heads, nope_dims, rope_dims, value_dims, .. } = *latent;
+        Self {
+            query: heads * latent.row(),
+            key: latent.row(),
+            mixed: heads * latent.latent,
+            low: latent.q_low.as_ref().map_or(0, |(low, _)| low.rows),
+            parts: heads * (nope_dims + rope_dims).max(value_dims),
+            ..Self::default()
+        }
     }
 
     fn of_space<W>(space: &StateSpace<W>) -> Self {

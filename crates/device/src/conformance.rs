@@ -3,6 +3,7 @@
 //! A device crate's test implements [`Subject`] and calls [`conform`]. Inputs are seeded; buffers that an operation must not
 //! touch, and rows past the batch, are poisoned.
 
+mod latent;
 mod moe;
 mod recurrent;
 
@@ -99,6 +100,7 @@ struct Case {
     /// The size of attention's sinks.
     sinks: Option<f32>,
     experts: Option<moe::Experts>,
+    latents: Option<latent::Latents>,
 }
 
 fn cases(quants: &[Quant]) -> Vec<Case> {
@@ -122,6 +124,7 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
         wiring: Wiring::Sequential,
         sinks: None,
         experts: None,
+        latents: None,
     };
     let mut cases = Vec::new();
     for &quant in quants {
@@ -155,6 +158,7 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
     cases.extend(sizes(quants, &usual));
     cases.extend(caches(&usual));
     cases.extend(moe::cases(quants, &usual));
+    cases.extend(latent::cases(quants, &usual));
     cases
 }
 
@@ -243,7 +247,10 @@ impl Case {
         let blocks = (0..2).map(|_| Block {
             mixer: Some(Branch {
                 norm: Some(self.norm_of(&mut random, hidden)),
-                op: Mixer::Attention(self.attention(&mut random)),
+                op: match self.latents {
+                    None => Mixer::Attention(self.attention(&mut random)),
+                    Some(latents) => Mixer::Latent(self.latent(&mut random, latents)),
+                },
                 post_norm: self.head_norm.then(|| self.norm_of(&mut random, hidden)),
                 scale: 0.5,
             }),
@@ -267,7 +274,7 @@ impl Case {
             embed: Embed { table: matrix(&mut random, self.quant_for(hidden), self.vocab, hidden), scale: 3.0 },
             ropes: vec![Rope {
                 style: self.style,
-                dims: self.head_dim / 4 * 2,
+                dims: self.latents.map_or(self.head_dim / 4 * 2, |latents| latents.rope_dims),
                 base: 100.0,
                 scaling: RopeScaling::None,
             }],
@@ -345,7 +352,7 @@ impl<'a, S: Subject> Check<'a, S> {
     /// Every fused operation of the second block on the same random inputs, then the whole pass.
     fn operations(&mut self, shape: &Shape<Weight>, batch: &Batch) {
         let (tokens, hidden) = (batch.tokens.len(), shape.hidden as usize);
-        let query = (self.case.heads * self.case.head_dim) as usize;
+        let [query, mixed, given] = self.case.widths();
         self.subject.begin(batch);
         self.plain.begin(batch);
         let mut random = Random(99);
@@ -356,8 +363,13 @@ impl<'a, S: Subject> Check<'a, S> {
         self.both(shape, Step::Qkv);
         self.same("qkv", Buffer::Query, tokens * query);
         self.both(shape, Step::Attend);
-        self.same_from_cache("attend", Buffer::Mixed, tokens * query);
-        self.fill(&mut random, Buffer::Mixed, tokens * query);
+        self.same_from_cache("attend", Buffer::Mixed, tokens * mixed);
+        self.fill(&mut random, Buffer::Mixed, tokens * mixed);
+        if self.case.latents.is_some() {
+            self.both(shape, Step::Unfold);
+            self.same("unfold", Buffer::Parts, tokens * given);
+            self.fill(&mut random, Buffer::Parts, tokens * given);
+        }
         self.both(shape, Step::Output);
         self.same("attention output", Buffer::Stream, tokens * hidden);
         self.fill(&mut random, Buffer::Stream, tokens * hidden);
@@ -455,6 +467,7 @@ enum Step {
     Embed,
     Qkv,
     Attend,
+    Unfold,
     Output,
     Widen,
     Down,
@@ -465,13 +478,25 @@ impl Step {
     fn run<D: Ops + ?Sized>(self, device: &mut D, shape: &Shape<D::Weight>) {
         let block = &shape.blocks[1];
         let (Some(mixer), Some(ffn)) = (&block.mixer, &block.ffn) else { panic!("two branches") };
-        let attention = mixer.op.attention().expect("attention");
+        let (norm, post_norm) = (mixer.norm.as_ref(), mixer.post_norm.as_ref());
+        let (attention, latent) = (mixer.op.attention(), mixer.op.latent());
         match self {
             Self::Embed => device.embed(&shape.embed),
-            Self::Qkv => device.qkv(1, mixer.norm.as_ref(), attention),
-            Self::Attend => device.attend(1, attention),
+            Self::Qkv => match (attention, latent) {
+                (_, Some(latent)) => device.latent(1, norm, latent),
+                (attention, None) => device.qkv(1, norm, attention.expect("attention")),
+            },
+            Self::Attend => match (attention, latent) {
+                (_, Some(latent)) => device.attend_rows(1, latent),
+                (attention, None) => device.attend(1, attention.expect("attention")),
+            },
+            Self::Unfold => device.unfold(latent.expect("latent attention")),
             Self::Output => {
-                device.project(&attention.output, Buffer::Mixed, mixer.post_norm.as_ref(), mixer.scale);
+                let (output, from) = match (attention, latent) {
+                    (_, Some(latent)) => (&latent.output, Buffer::Parts),
+                    (attention, None) => (&attention.expect("attention").output, Buffer::Mixed),
+                };
+                device.project(output, from, post_norm, mixer.scale);
             }
             Self::Widen => match &ffn.op {
                 Ffn::Dense(dense) => device.gate_up(ffn.norm.as_ref(), dense),

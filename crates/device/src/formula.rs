@@ -4,6 +4,8 @@
 
 use kauri_arch::{Activation, GroupRank, Groups, Moe, NormKind, Scoring};
 
+use crate::weight::Matrix;
+
 /// Independent partial sums of [`dot`]: enough for the compiler to use vector registers.
 const LANES: usize = 16;
 
@@ -29,6 +31,25 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
         width /= 2;
     }
     sums[0]
+}
+
+/// `y = matrix x`.
+pub fn product(matrix: &Matrix, x: &[f32], y: &mut [f32]) {
+    let mut weights = vec![0.0; matrix.columns];
+    for (row, y) in y.iter_mut().enumerate() {
+        matrix.quant.dequantise(matrix.row(row), &mut weights);
+        *y = dot(&weights, x);
+    }
+}
+
+/// `y = transposed matrix x`, row after row.
+pub fn turned(matrix: &Matrix, x: &[f32], y: &mut [f32]) {
+    let mut weights = vec![0.0; matrix.columns];
+    y.fill(0.0);
+    for (row, x) in x.iter().enumerate() {
+        matrix.quant.dequantise(matrix.row(row), &mut weights);
+        y.iter_mut().zip(&weights).for_each(|(y, weight)| *y += x * weight);
+    }
 }
 
 /// Normalises one group in place.

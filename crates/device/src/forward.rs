@@ -50,6 +50,12 @@ fn mix<D: Ops + ?Sized>(device: &mut D, index: usize, branch: &Branch<Mixer<D::W
             let gathered = attend(device, index, norm, attention);
             device.project(&attention.output, gathered, post_norm, scale);
         }
+        Mixer::Latent(latent) => {
+            device.latent(index, norm, latent);
+            device.attend_rows(index, latent);
+            device.unfold(latent);
+            device.project(&latent.output, Buffer::Parts, post_norm, scale);
+        }
         Mixer::ShortConv(short) => {
             convolve(device, index, norm, short);
             device.project(&short.output, Buffer::MixerGate, post_norm, scale);

@@ -5,7 +5,9 @@
 
 use std::time::Instant;
 
-use kauri_arch::{Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Linear, Moe, Norm, StateSpace};
+use kauri_arch::{
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Linear, Moe, Norm, StateSpace,
+};
 
 use crate::batch::{Batch, CacheType};
 use crate::buffers::{Buffer, Extent};
@@ -135,6 +137,26 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
         }
         cost
     }
+
+    /// The matrices of all heads, each on its own part of every row of `values` values in all.
+    fn heads_cost(heads: &[Linear<Weight>], rows: u64, values: u64) -> Cost {
+        let matrices = || heads.iter().map(|head| head.weight.matrix());
+        Cost {
+            bytes: matrices().map(|matrix| matrix.data.len() as u64).sum::<u64>() + 4 * rows * values,
+            operations: 2 * rows * matrices().map(|matrix| (matrix.rows * matrix.columns) as u64).sum::<u64>(),
+        }
+    }
+
+    fn rows_cost(&self, latent: &Latent<Weight>) -> Cost {
+        let (heads, row, values) = (u64::from(latent.heads), u64::from(latent.row()), u64::from(latent.latent));
+        let mut cost = Self::elementwise(self.rows(Buffer::Query) * heads * (row + values) / 2, 0);
+        for sequence in &self.batch.sequences {
+            let seen: u64 = sequence.positions().map(|position| u64::from(position + 1)).sum();
+            cost.operations += 2 * seen * heads * (row + values);
+            cost.bytes += u64::from(sequence.positions().end) * self.cache.of_rows().head_bytes(latent.row());
+        }
+        cost
+    }
 }
 
 impl std::ops::Add for Cost {
@@ -177,6 +199,28 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
         let cost = self.attention_cost(attention);
         self.run("attend", cost, |device| device.attend(block, attention));
+    }
+
+    fn fold(&mut self, latent: &Latent<Weight>) {
+        let values = u64::from(latent.heads * (latent.row() + latent.nope_dims + latent.rope_dims) + 2 * latent.row());
+        let cost = Self::heads_cost(&latent.keys, self.rows(Buffer::Query), values);
+        self.run("fold", cost, |device| device.fold(latent));
+    }
+
+    fn store_rows(&mut self, block: usize, latent: &Latent<Weight>) {
+        let cost = Self::elementwise(self.rows(Buffer::Key) * u64::from(latent.row()), 0);
+        self.run("store", cost, |device| device.store_rows(block, latent));
+    }
+
+    fn attend_rows(&mut self, block: usize, latent: &Latent<Weight>) {
+        let cost = self.rows_cost(latent);
+        self.run("attend", cost, |device| device.attend_rows(block, latent));
+    }
+
+    fn unfold(&mut self, latent: &Latent<Weight>) {
+        let values = u64::from(latent.heads * (latent.latent + latent.value_dims));
+        let cost = Self::heads_cost(&latent.values, self.rows(Buffer::Mixed), values);
+        self.run("unfold", cost, |device| device.unfold(latent));
     }
 
     fn activate(&mut self, activation: Activation, gated: bool, width: usize) {
@@ -270,6 +314,15 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
         self.run("mixer input", cost, |device| device.delta_inputs(norm, delta));
     }
 
+    fn latent(&mut self, block: usize, norm: Option<&Norm<Weight>>, latent: &Latent<Weight>) {
+        let rows = self.rows(Buffer::Query);
+        let values = u64::from(latent.heads * (latent.row() + latent.nope_dims + latent.rope_dims));
+        let linears = [Some(&latent.q), Some(&latent.kv), latent.q_low.as_ref().map(|(low, _)| low)];
+        let costs = linears.into_iter().flatten().map(|linear| Self::linear_cost(linear, rows));
+        let cost = costs.fold(Self::heads_cost(&latent.keys, rows, values), std::ops::Add::add);
+        self.run("latent", cost, |device| device.latent(block, norm, latent));
+    }
+
     fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
         let rows = self.rows(Buffer::Gate);
         let gate = dense.gate.as_ref().map_or(Cost::default(), |gate| Self::linear_cost(gate, rows));
@@ -290,7 +343,7 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
     fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {
         let cost = Self::linear_cost(linear, self.rows(from));
         let name = match from {
-            Buffer::Mixed => "attention output",
+            Buffer::Mixed | Buffer::Parts => "attention output",
             Buffer::MixerGate => "mixer output",
             _ => "down",
         };

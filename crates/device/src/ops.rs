@@ -5,7 +5,9 @@
 //! compares the two. Operations only enqueue: nothing is read back here, and nothing fails but by losing the device,
 //! which the executor reports.
 
-use kauri_arch::{Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Linear, Moe, Norm, StateSpace};
+use kauri_arch::{
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Linear, Moe, Norm, StateSpace,
+};
 
 use crate::buffers::Buffer;
 use crate::reference;
@@ -63,6 +65,19 @@ pub trait Ops {
 
     /// `Mixed[t] = softmax(scale * Query[t] K^T) V` over the cached tokens of the row's sequence up to its own position.
     fn attend(&mut self, block: usize, attention: &Attention<Self::Weight>);
+
+    /// What latent attention compares and keeps, before rope: to each head of `Query` the values of `Parts` that have a position,
+    /// then the product of `keys` with those that have none; to `Key` the same of `Value`, behind which the normalised latent row.
+    fn fold(&mut self, latent: &Latent<Self::Weight>);
+
+    /// Writes the rows of `Key` to the pages of their sequences, in the cache of block `block`.
+    fn store_rows(&mut self, block: usize, latent: &Latent<Self::Weight>);
+
+    /// As [`Self::attend`], with rows that are the keys of all heads; behind their first `rope_dims` values they are the values.
+    fn attend_rows(&mut self, block: usize, latent: &Latent<Self::Weight>);
+
+    /// `Parts[t][h] = values[h] Mixed[t][h]`.
+    fn unfold(&mut self, latent: &Latent<Self::Weight>);
 
     /// `Gate = activation(Gate) * Up`, or `Gate = activation(Up)` where the network has no gate.
     fn activate(&mut self, activation: Activation, gated: bool, width: usize);
@@ -124,6 +139,11 @@ pub trait Ops {
     /// `Stream` -> `Channels`, `MixerGate`, `Rates`, `Steps`.
     fn delta_inputs(&mut self, norm: Option<&Norm<Self::Weight>>, delta: &GatedDelta<Self::Weight>) {
         reference::delta_inputs(self, norm, delta);
+    }
+
+    /// The input side of latent attention: norm, projections, rope, and the cache. `Stream` -> `Query` and the cache of `block`.
+    fn latent(&mut self, block: usize, norm: Option<&Norm<Self::Weight>>, latent: &Latent<Self::Weight>) {
+        reference::latent(self, block, norm, latent);
     }
 
     /// The input side of a feed-forward network: norm, one or two projections of one input, activation. `Stream` -> `Gate`.

@@ -4,7 +4,7 @@
 //! values as the plan says by rounding them, and has no other notion of speed or memory.
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Embed, GatedDelta, Linear, Mixer, Moe, Norm, Shape, State, StateSpace,
+    Activation, Attention, Convolution, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Shape, State, StateSpace,
 };
 
 use crate::batch::{Batch, CacheType, Plan};
@@ -20,7 +20,7 @@ pub struct Plain {
     plan: Plan,
     batch: Batch,
     buffers: Vec<Vec<f32>>,
-    /// Keys and values of each block: (pages, `page_tokens`, `kv_heads`, `head_dim`).
+    /// Keys and values of each block: (pages, `page_tokens`, `kv_heads`, `head_dim`); or rows and nothing.
     cache: Vec<[Vec<f32>; 2]>,
     /// The states of each block: of convolutions (slots, channels, taps - 1), of recurrences (slots, values).
     states: Vec<[Vec<f32>; 2]>,
@@ -33,8 +33,10 @@ impl Plain {
     pub fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
         let places = plan.pages as usize * plan.page_tokens as usize;
         let cache = shape.blocks.iter().map(|block| {
-            let half = block.mixer().map_or(0, Mixer::cached_values_per_token) as usize / 2 * places;
-            [vec![f32::NAN; half], vec![f32::NAN; half]]
+            let values = block.mixer().map_or(0, Mixer::cached_values_per_token) as usize * places;
+            let latent = block.mixer().and_then(Mixer::latent);
+            let halves = if latent.is_some() { [values, 0] } else { [values / 2; 2] };
+            halves.map(|values| vec![f32::NAN; values])
         });
         let states = shape.blocks.iter().map(|block| {
             let State { tail, recurrent } = block.mixer().map(Mixer::state).unwrap_or_default();
@@ -188,6 +190,76 @@ impl Ops for Plain {
                     to.iter_mut().zip(&mixed).for_each(|(to, mixed)| *to = mixed / sum);
                 }
             }
+        }
+    }
+
+    fn fold(&mut self, latent: &Latent<Weight>) {
+        let Latent { heads, rope_dims, nope_dims, .. } = *latent;
+        let (rope, nope, row) = (rope_dims as usize, nope_dims as usize, latent.row() as usize);
+        for index in 0..self.batch.tokens.len() {
+            for head in 0..heads as usize {
+                let at = index * heads as usize + head;
+                let part = self.buffer(Buffer::Parts)[at * (nope + rope)..][..nope + rope].to_vec();
+                let (without, with) = part.split_at(nope);
+                let query = &mut self.buffers[Buffer::Query as usize][at * row..][..row];
+                query[..rope].copy_from_slice(with);
+                let keys = latent.keys[head].weight.matrix();
+                if latent.turned {
+                    formula::turned(keys, without, &mut query[rope..]);
+                } else {
+                    formula::product(keys, without, &mut query[rope..]);
+                }
+            }
+            let made = self.buffer(Buffer::Value)[index * row..][..row].to_vec();
+            let key = &mut self.buffers[Buffer::Key as usize][index * row..][..row];
+            let (low, with) = made.split_at(row - rope);
+            key[..rope].copy_from_slice(with);
+            key[rope..].copy_from_slice(low);
+            let norm = &latent.kv_norm;
+            let bias = norm.bias.as_ref().map(Weight::vector);
+            formula::norm(norm.kind, norm.epsilon, norm.weight.vector(), bias, &mut key[rope..]);
+        }
+    }
+
+    fn store_rows(&mut self, block: usize, latent: &Latent<Weight>) {
+        let width = latent.row() as usize;
+        for sequence in &self.batch.sequences {
+            for (index, position) in sequence.tokens.clone().zip(sequence.positions()) {
+                let place = self.place(&self.batch.pages[sequence.pages.clone()], position);
+                let from = &self.buffers[Buffer::Key as usize][index * width..][..width];
+                keep(self.plan.cache.of_rows(), from, &mut self.cache[block][0][place * width..][..width]);
+            }
+        }
+    }
+
+    fn attend_rows(&mut self, block: usize, latent: &Latent<Weight>) {
+        let (heads, width, rope) = (latent.heads as usize, latent.row() as usize, latent.rope_dims as usize);
+        for sequence in &self.batch.sequences {
+            let pages = &self.batch.pages[sequence.pages.clone()];
+            for (index, position) in sequence.tokens.clone().zip(sequence.positions()) {
+                for at in index * heads..(index + 1) * heads {
+                    let q = &self.buffers[Buffer::Query as usize][at * width..][..width];
+                    let row = |seen: u32| &self.cache[block][0][self.place(pages, seen) * width..][..width];
+                    let mut weights: Vec<f32> =
+                        (0..=position).map(|seen| formula::dot(q, row(seen)) * latent.scale).collect();
+                    let (_, sum) = formula::exponentials(&mut weights);
+                    let mut mixed = vec![0.0; width - rope];
+                    for (seen, weight) in (0..=position).zip(&weights) {
+                        mixed.iter_mut().zip(&row(seen)[rope..]).for_each(|(sum, v)| *sum += weight * v);
+                    }
+                    let to = &mut self.buffers[Buffer::Mixed as usize][at * (width - rope)..][..width - rope];
+                    to.iter_mut().zip(&mixed).for_each(|(to, mixed)| *to = mixed / sum);
+                }
+            }
+        }
+    }
+
+    fn unfold(&mut self, latent: &Latent<Weight>) {
+        let (from, to) = (latent.latent as usize, latent.value_dims as usize);
+        for at in 0..self.batch.tokens.len() * latent.heads as usize {
+            let mixed = self.buffer(Buffer::Mixed)[at * from..][..from].to_vec();
+            let values = latent.values[at % latent.heads as usize].weight.matrix();
+            formula::product(values, &mixed, &mut self.buffer_mut(Buffer::Parts)[at * to..][..to]);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The fused blocks as compositions of primitives: what every faster version of them must equal.
 
-use kauri_arch::{Attention, Dense, GatedDelta, Head, Linear, Moe, Norm};
+use kauri_arch::{Attention, Dense, GatedDelta, Head, Latent, Linear, Moe, Norm};
 
 use crate::buffers::Buffer;
 use crate::ops::{Ops, Part, Share};
@@ -82,6 +82,35 @@ pub fn delta_inputs<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weigh
         let part = |to| Part { width: each, to, row: delta.value_heads as usize, start: 0 };
         device.deal(groups, &[part(Buffer::Rates), part(Buffer::Steps)]);
     }
+}
+
+/// See [`Ops::latent`].
+pub fn latent<D: Ops + ?Sized>(
+    device: &mut D,
+    block: usize,
+    norm: Option<&Norm<D::Weight>>,
+    latent: &Latent<D::Weight>,
+) {
+    let input = normed(device, norm);
+    device.linear(&latent.kv, input, Buffer::Value);
+    match &latent.q_low {
+        None => device.linear(&latent.q, input, Buffer::Parts),
+        Some((low, _)) => device.linear(low, input, Buffer::Low),
+    }
+    fold_and_store(device, block, latent);
+}
+
+/// The second half of [`Ops::latent`]: what stands in `Value`, and in `Low` or `Parts`, to queries and the cache.
+pub fn fold_and_store<D: Ops + ?Sized>(device: &mut D, block: usize, latent: &Latent<D::Weight>) {
+    if let Some((_, norm)) = &latent.q_low {
+        device.norm(norm, 1, Buffer::Low, Buffer::Low);
+        device.linear(&latent.q, Buffer::Low, Buffer::Parts);
+    }
+    device.fold(latent);
+    let row = latent.row() as usize;
+    device.rope(latent.rope, latent.heads as usize, row, Buffer::Query);
+    device.rope(latent.rope, 1, row, Buffer::Key);
+    device.store_rows(block, latent);
 }
 
 /// See [`Ops::gate_up`].

@@ -6,7 +6,7 @@
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use kauri_arch::{Activation, Attention, Convolution, Embed, GatedDelta, Linear, Moe, Norm, Shape, StateSpace};
+use kauri_arch::{Activation, Attention, Convolution, Embed, GatedDelta, Latent, Linear, Moe, Norm, Shape, StateSpace};
 use kauri_device::conformance::{Subject, Tolerance, conform};
 use kauri_device::plain::Plain;
 use kauri_device::{Batch, Buffer, Ops, Part, Plan, Share, Weight};
@@ -63,6 +63,26 @@ impl Ops for Recorder {
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
         let attention = attention.clone();
         self.push(move |plain| plain.attend(block, &attention));
+    }
+
+    fn fold(&mut self, latent: &Latent<Weight>) {
+        let latent = latent.clone();
+        self.push(move |plain| plain.fold(&latent));
+    }
+
+    fn store_rows(&mut self, block: usize, latent: &Latent<Weight>) {
+        let latent = latent.clone();
+        self.push(move |plain| plain.store_rows(block, &latent));
+    }
+
+    fn attend_rows(&mut self, block: usize, latent: &Latent<Weight>) {
+        let latent = latent.clone();
+        self.push(move |plain| plain.attend_rows(block, &latent));
+    }
+
+    fn unfold(&mut self, latent: &Latent<Weight>) {
+        let latent = latent.clone();
+        self.push(move |plain| plain.unfold(&latent));
     }
 
     fn activate(&mut self, activation: Activation, gated: bool, width: usize) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kauri_arch::{Mixer, RopeScaling, Shape};
+use kauri_arch::{RopeScaling, Shape};
 use kauri_device::{CacheType, Executor, Weight};
 use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
@@ -240,7 +240,10 @@ fn defaults(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Defaults {
 
 /// The length past which some layer takes its long rope factors.
 fn long_from_tokens(shape: &Shape<Weight>) -> Option<u32> {
-    let ropes = shape.mixers().filter_map(Mixer::attention).filter_map(|attention| attention.rope);
+    let ropes = shape.mixers().filter_map(|mixer| match mixer.latent() {
+        Some(latent) => Some(latent.rope),
+        None => mixer.attention()?.rope,
+    });
     ropes
         .filter_map(|rope| match shape.ropes[rope].scaling {
             RopeScaling::LongShort { original_context_tokens, .. } => Some(original_context_tokens),

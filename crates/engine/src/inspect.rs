@@ -149,6 +149,9 @@ fn describe(block: &Block<Weight>) -> String {
 fn describe_mixer(mixer: &Mixer<Weight>) -> String {
     match mixer {
         Mixer::Attention(attention) => describe_attention(attention),
+        Mixer::Latent(latent) => {
+            format!("latent attention ({} heads, a row of {} for all of them)", latent.heads, latent.row())
+        }
         Mixer::ShortConv(short) => {
             let Convolution { channels, taps, .. } = &short.convolution;
             format!("short convolution ({channels} wide, {taps} tokens)")

@@ -4,6 +4,7 @@
 //! One test alone in its process: the counter counts for everybody.
 
 mod experts;
+mod latent;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ops::ControlFlow;
@@ -126,17 +127,19 @@ fn model(name: Option<&str>, options: &Options) {
     steps(engine.executor(), &format!("{name:?}, {options:?}"));
 }
 
-/// The same of a mixture of experts.
+/// The same of a mixture of experts, and of latent attention.
 fn mixtures(isa: Isa) {
     let checkpoint = kauri_model::resolve::open(None).expect("the model inside");
     let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
-    let mut shape = experts::mixed(&kauri_model::load::weights(&checkpoint, &names).expect("a whole model"));
-    shape.blocks.truncate(2);
-    let plan =
-        Plan { page_tokens: 32, pages: 128, batch_tokens: 16, batch_outputs: 8, slots: 8, cache: CacheType::F16 };
-    let kernels = Kernels::new(isa).expect("supported");
-    let mut executor = CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model");
-    steps(&mut executor, &format!("experts with {}", isa.name()));
+    let stored = kauri_model::load::weights(&checkpoint, &names).expect("a whole model");
+    for (what, mut shape) in [("experts", experts::mixed(&stored)), ("latent attention", latent::mixed(&stored))] {
+        shape.blocks.truncate(2);
+        let plan =
+            Plan { page_tokens: 32, pages: 128, batch_tokens: 16, batch_outputs: 8, slots: 8, cache: CacheType::F16 };
+        let kernels = Kernels::new(isa).expect("supported");
+        let mut executor = CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model");
+        steps(&mut executor, &format!("{what} with {}", isa.name()));
+    }
 }
 
 fn steps(executor: &mut dyn Executor, what: &str) {

@@ -3,6 +3,7 @@
 //! CPU has.
 
 mod experts;
+mod latent;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -132,7 +133,9 @@ fn setups() -> (Vec<Setup>, Vec<u32>) {
     let mut stored = kauri_model::load::weights(&checkpoint, &names).expect("a whole model");
     let mut setups = Vec::new();
     let mut mixed = experts::mixed(&stored);
+    let mut latent = latent::mixed(&stored);
     // Fewer layers take less time.
+    latent.blocks.truncate(2);
     stored.blocks.truncate(3);
     mixed.blocks.truncate(3);
     let kinds = [
@@ -140,6 +143,8 @@ fn setups() -> (Vec<Setup>, Vec<u32>) {
         ("Q8_0", converted(&stored, Quant::Q8_0), CacheType::F32),
         ("BF16", converted(&stored, Quant::BF16), CacheType::F16),
         ("experts' Q4_K_M", mixed.clone(), CacheType::F16),
+        ("latent Q8_0", latent.clone(), CacheType::F16),
+        ("latent BF16", converted(&latent, Quant::BF16), CacheType::F32),
         ("experts' BF16", converted(&mixed, Quant::BF16), CacheType::F16),
     ];
     for (weights, shape, cache) in kinds {
@@ -147,7 +152,7 @@ fn setups() -> (Vec<Setup>, Vec<u32>) {
         setups.extend(isas.map(|isa| Setup { shape: shape.clone(), weights, cache, isa }));
     }
     // The formulas take a hundred times as long, and are one loop for every type of weights.
-    for (weights, mut shape) in [("Q4_K_M", stored), ("experts' Q4_K_M", mixed)] {
+    for (weights, mut shape) in [("Q4_K_M", stored), ("experts' Q4_K_M", mixed), ("latent Q8_0", latent)] {
         shape.blocks.truncate(1);
         setups.push(Setup { shape, weights, cache: CacheType::F16, isa: Isa::Scalar });
     }

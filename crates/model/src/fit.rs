@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use kauri_arch::{Factors, Ffn, Linear, Mixer, RopeScaling, Shape};
+use kauri_arch::{Factors, Ffn, Linear, RopeScaling, Shape};
 use kauri_device::{CacheType, Plan, Weight};
 
 /// Tokens to a page of the cache.
@@ -58,8 +58,12 @@ pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<(Plan, u32), WindowError
 
 /// Bytes of keys and values that one token adds, over all layers; scales are counted.
 pub fn cache_bytes_per_token<W>(shape: &Shape<W>, cache: CacheType) -> u64 {
-    let layers = shape.mixers().filter_map(Mixer::attention);
-    layers.map(|attention| 2 * u64::from(attention.kv_heads) * cache.head_bytes(attention.head_dim)).sum()
+    let layers = shape.mixers().map(|mixer| match (mixer.latent(), mixer.attention()) {
+        (Some(latent), _) => cache.of_rows().head_bytes(latent.row()),
+        (None, Some(attention)) => 2 * u64::from(attention.kv_heads) * cache.head_bytes(attention.head_dim),
+        (None, None) => 0,
+    });
+    layers.sum()
 }
 
 /// Bytes of state that a sequence has whatever its length, over all layers.

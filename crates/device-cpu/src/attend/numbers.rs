@@ -32,6 +32,7 @@ pub unsafe fn segment<V: Vector, E: Stored>(
             let (position, last, mut row) = (base + column, range.end - 1, 0);
             while row < count {
                 row += match count - row {
+                    _ if cache.rows.is_some() => score_rows::<V, E>(task, tile, row, position, last, scratch, cache),
                     8.. => score::<V, E, 8>(task, tile, row, position, last, scratch, cache),
                     4.. => score::<V, E, 4>(task, tile, row, position, last, scratch, cache),
                     2.. => score::<V, E, 2>(task, tile, row, position, last, scratch, cache),
@@ -44,7 +45,8 @@ pub unsafe fn segment<V: Vector, E: Stored>(
             (scratch.part.softmax.most[row], scratch.part.softmax.sums[row]) = (most, sum);
         }
         // A few channels of all positions stay in the first-level cache while all rows are summed.
-        let (vectors, mut vector) = (cache.width / V::LANES, 0);
+        let width = (task.attention.value_dim as usize).next_multiple_of(SIDE);
+        let (vectors, mut vector) = (width / V::LANES, 0);
         while vector < vectors {
             vector += match (count, vectors - vector) {
                 (8.., 2..) => channels::<V, E, 2>(task, tile, &range, vector, scratch, cache),
@@ -127,6 +129,99 @@ unsafe fn score<V: Vector, E: Stored, const R: usize>(
                 unsafe {
                     V::store(V::only(score, first, last, V::float(f32::NEG_INFINITY)), place.as_mut_ptr());
                 };
+            }
+        }
+    }
+    R
+}
+
+/// As [`score`], where a key is a row: of up to four queries, a few tokens at a time. Gives back how many.
+///
+/// # Safety
+/// As [`score`].
+#[inline(always)]
+unsafe fn score_rows<V: Vector, E: Stored>(
+    task: &Task<'_>,
+    tile: &Tile,
+    row: usize,
+    position: usize,
+    last: usize,
+    scratch: &mut Scratch,
+    cache: &Numbers<&[E]>,
+) -> usize {
+    // SAFETY: the caller's contract is the same, and the tile has as many rows.
+    unsafe {
+        match tile.rows.len() - row {
+            4.. if V::LANES == SIDE => dots::<V, E, 4, 4>(task, tile, row, position, last, scratch, cache),
+            4.. => dots::<V, E, 4, 2>(task, tile, row, position, last, scratch, cache),
+            2.. => dots::<V, E, 2, 2>(task, tile, row, position, last, scratch, cache),
+            _ => dots::<V, E, 1, 2>(task, tile, row, position, last, scratch, cache),
+        }
+    }
+}
+
+/// As [`score_rows`], of `R` queries, `P` tokens at a time. Each score is summed by itself, in one order.
+///
+/// # Safety
+/// As [`score`].
+#[inline(always)]
+unsafe fn dots<V: Vector, E: Stored, const R: usize, const P: usize>(
+    task: &Task<'_>,
+    tile: &Tile,
+    row: usize,
+    position: usize,
+    last: usize,
+    scratch: &mut Scratch,
+    cache: &Numbers<&[E]>,
+) -> usize {
+    let head_dim = task.attention.head_dim as usize;
+    let places = task.places(tile);
+    let mut queries: [&[f32]; R] = [&[]; R];
+    for (index, query) in queries.iter_mut().enumerate() {
+        *query = task.query(tile, tile.rows.start + row + index);
+    }
+    // What is left of a query behind whole vectors, and zeros; behind a key there are zeros too.
+    let whole = head_dim / V::LANES * V::LANES;
+    let mut rest = [[0.0; SIDE]; R];
+    for (rest, query) in rest.iter_mut().zip(&queries) {
+        rest[..head_dim - whole].copy_from_slice(&query[whole..]);
+    }
+    for first in (position..position + TOGETHER).step_by(P) {
+        let mut keys = [cache.values.as_ptr(); P];
+        for (index, keys) in keys.iter_mut().enumerate() {
+            let at = places.of((first + index).min(last)) * cache.width;
+            debug_assert!(at + cache.width <= cache.values.len());
+            // SAFETY: inside the store by the check above, which holds for every place of a page table.
+            *keys = unsafe { keys.add(at) };
+        }
+        let mut sums = [[0.0; P]; R];
+        // SAFETY: a row is a whole number of vectors, no fewer than those of a query; the CPU has the instructions.
+        unsafe {
+            let mut parts = [[V::float(0.0); P]; R];
+            for start in (0..head_dim).step_by(V::LANES) {
+                let mut loaded = [V::float(0.0); P];
+                for p in 0..P {
+                    loaded[p] = E::load::<V>(keys[p].add(start));
+                }
+                for r in 0..R {
+                    let from = if start < whole { queries[r].as_ptr().add(start) } else { rest[r].as_ptr() };
+                    let query = V::load(from);
+                    for p in 0..P {
+                        parts[r][p] = V::mul_add(loaded[p], query, parts[r][p]);
+                    }
+                }
+            }
+            for r in 0..R {
+                for p in 0..P {
+                    sums[r][p] = V::sum(parts[r][p]);
+                }
+            }
+        }
+        for (r, sums) in sums.iter().enumerate() {
+            let seen = &scratch.seen[row + r];
+            for (p, sum) in sums.iter().enumerate() {
+                let place = &mut scratch.scores[(row + r) * SEGMENT + (first + p) % SEGMENT];
+                *place = if seen.contains(&(first + p)) { sum * task.attention.scale } else { f32::NEG_INFINITY };
             }
         }
     }
@@ -220,7 +315,7 @@ unsafe fn weigh<V: Vector, E: Stored, const R: usize, const C: usize>(
         let mut sums = [[V::float(0.0); C]; R];
         while position < range.end {
             let count = (SIDE - position % SIDE).min(range.end - position);
-            let from = places.of(position) * cache.width + start;
+            let from = places.of(position) * cache.width + cache.rows.unwrap_or(0) + start;
             debug_assert!(from + (count - 1) * cache.width + C * V::LANES <= cache.values.len());
             let from = cache.values.as_ptr().add(from);
             let weights = scratch.scores.as_ptr().add(row * SEGMENT + position - base);

@@ -148,7 +148,7 @@ impl Bench {
         let attention = case.attention();
         self.cache.store(&mut self.pool, self.kernels, batch, &keys, &values);
         let buffers = [query.as_mut_slice(), mixed.as_mut_slice()];
-        attend(&mut self.pool, self.kernels, &mut self.scratch, &attention, batch, &self.cache, buffers);
+        attend(&mut self.pool, self.kernels, &mut self.scratch, (&attention).into(), batch, &self.cache, buffers);
         mixed
     }
 

@@ -117,6 +117,11 @@ macro_rules! compile {
                 unsafe { recurrent::delta::<recurrent::Vectors<$vector>>(task, sequence, head) };
             }
 
+            $(#[target_feature(enable = $feature)])+
+            fn turned(weights: &[f32], x: &[f32], y: &mut [f32]) {
+                elementwise::turned(weights, x, y);
+            }
+
             Compiled {
                 is_supported: || $(std::arch::$detected!($feature))&&+,
                 strips: |quant| quant::visit(quant, Strip).or_else(|| floats::visit(quant, Strip)),
@@ -131,6 +136,7 @@ macro_rules! compile {
                 convolve,
                 scan,
                 delta,
+                turned,
             }
         };
     };

@@ -269,7 +269,7 @@ impl<S: Subject> Check<S> {
             Mixer::ShortConv(short) => (short.convolution.channels, 0),
             Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => (space.width(), space.heads),
             Mixer::GatedDelta(delta) => (delta.width(), delta.value_heads),
-            Mixer::Attention(_) => panic!("a mixer with a state"),
+            Mixer::Attention(_) | Mixer::Latent(_) => panic!("a mixer with a state"),
         };
         let mixed = if heads > 0 { tokens * width as usize } else { 0 };
         for _ in 0..2 {
@@ -346,7 +346,7 @@ impl Step {
             Self::Recur => match mixer {
                 Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => device.scan(1, space),
                 Mixer::GatedDelta(delta) => device.delta(1, delta),
-                Mixer::Attention(_) | Mixer::ShortConv(_) => {}
+                Mixer::Attention(_) | Mixer::Latent(_) | Mixer::ShortConv(_) => {}
             },
             Self::Gate(activation, width) => device.gate(activation, Buffer::MixerGate, Buffer::Channels, width),
             Self::Scale(parts) => device.scale(Buffer::MixerGate, &parts),
