@@ -84,15 +84,16 @@ impl Numbers {
             let expected = format!("a divisor of {heads}, the number of query heads");
             return Err(config.invalid("attention.head_count_kv", &kv_heads.to_string(), &expected));
         }
+        let latent = config.setting("attention.kv_lora_rank").is_some();
         let head_dim = match config.optional_count("attention.key_length", HEAD_DIM_MAX)? {
             Some(head_dim) => head_dim,
-            None if hidden.is_multiple_of(heads) => hidden / heads,
+            // Latent attention has widths of its own.
+            None if hidden.is_multiple_of(heads) || latent => hidden.div_ceil(heads),
             None => {
                 let expected = format!("a divisor of {hidden}, the width of the residual stream");
                 return Err(config.invalid("attention.head_count", &heads.to_string(), &expected));
             }
         };
-        let latent = config.setting("attention.kv_lora_rank").is_some();
         let value_length = config.optional_count("attention.value_length", HEAD_DIM_MAX)?;
         if !latent && value_length.is_some_and(|length| length != head_dim) {
             return Err(config.unsupported("attention with values of another width than keys"));
@@ -330,7 +331,8 @@ fn gguf_scaling(config: &Config<'_>, numbers: &Numbers, dims: u32) -> Result<Rop
         return Ok(RopeScaling::Each(Factors::Tensor(config.vector("rope_freqs.weight", dims / 2, 0.0))));
     }
     if config.has("rope_factors_long.weight") {
-        let original = config.count("rope.scaling.original_context_length", CONTEXT_MAX)?;
+        let original = config.optional_count("rope.scaling.original_context_length", CONTEXT_MAX)?;
+        let original = original.unwrap_or(numbers.context_tokens);
         let stated = config.optional_number("rope.scaling.attn_factor")?;
         return Ok(RopeScaling::LongShort {
             original_context_tokens: original,

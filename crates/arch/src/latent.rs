@@ -47,7 +47,11 @@ impl Latents {
             None if config.is_gguf() => config.count(older, HEAD_DIM_MAX),
             _ => config.count(key, HEAD_DIM_MAX),
         };
-        let value_dims = length("attention.value_length_mla", "attention.value_length")?;
+        // Where it is not stated, a head gives its share of the stream.
+        let value_dims = match config.setting("attention.value_length") {
+            None if config.is_gguf() => (numbers.hidden / numbers.heads).max(1),
+            _ => length("attention.value_length_mla", "attention.value_length")?,
+        };
         let nope_dims = if config.is_gguf() {
             let key = length("attention.key_length_mla", "attention.key_length")?;
             let nope_dims = key.checked_sub(rope_dims).filter(|&dims| dims > 0);

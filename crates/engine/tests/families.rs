@@ -10,8 +10,13 @@ use kauri_formats::Checkpoint;
 use serde_json::Value as Json;
 
 const FAMILIES: &[&str] = &[
+    "arcee",
+    "deepseek",
+    "deepseek2",
     "deepseek2lite",
     "deepseek3",
+    "dots1",
+    "ernie45",
     "ernie45moe",
     "falconh1",
     "gemma2",
@@ -24,11 +29,13 @@ const FAMILIES: &[&str] = &[
     "lfm2moe",
     "llama",
     "mamba2",
+    "minicpm3",
     "mistral",
     "mixtral",
     "nemotronh",
     "olmo2",
     "olmoe",
+    "orion",
     "phi3",
     "qwen2",
     "qwen2moe",
@@ -36,6 +43,7 @@ const FAMILIES: &[&str] = &[
     "qwen35",
     "qwen3moe",
     "qwen3next",
+    "seedoss",
     "smollm3",
 ];
 
