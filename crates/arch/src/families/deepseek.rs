@@ -1,4 +1,4 @@
-//! DeepSeek's first mixture of experts: small experts, some of them for every token (Dai 2024, arXiv:2401.06066).
+//! `DeepSeek`'s first mixture of experts: small experts, some of them for every token (Dai 2024, arXiv:2401.06066).
 
 use super::Family;
 use crate::decoder::{Numbers, decoder, permuted_rope};

@@ -1,4 +1,4 @@
-//! MiniCPM3: latent attention with a dense network, branches scaled by the depth (Hu 2024, arXiv:2404.06395).
+//! `MiniCPM3`: latent attention with a dense network, branches scaled by the depth (Hu 2024, arXiv:2404.06395).
 
 use super::Family;
 use crate::decoder::{Numbers, decoder};
