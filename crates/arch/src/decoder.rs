@@ -1,8 +1,9 @@
 //! The parts that most families are made of, read from a [`Config`]: a family's file says only where it differs.
 
+use kauri_formats::Value;
 use serde_json::Value as Json;
 
-use crate::config::{Config, Error};
+use crate::config::{Config, Error, Setting};
 use crate::name::Name;
 use crate::shape::{
     Activation, Attention, Block, Branch, Dense, Embed, Factors, Ffn, Head, Linear, Mixer, Norm, NormKind, Rope,
@@ -73,6 +74,22 @@ impl Numbers {
             windowed: windowed.map(|kinds| kinds.iter().map(|&kind| kind == 1).collect()),
             ..numbers
         })
+    }
+
+    /// The same, knowing where the windows are if there are any: as listed, else on all layers but the last of each so many,
+    /// a number that the configuration states or is the `usual` one.
+    pub fn with_windows(self, config: &Config<'_>, usual: u32) -> Result<Self, Error> {
+        const KEY: &str = "attention.sliding_window_pattern";
+        if self.windowed.is_some() || self.window_tokens.is_none() {
+            return Ok(self);
+        }
+        let windowed = if let Some(Setting::Gguf(Value::Bools(_))) = config.setting(KEY) {
+            config.flags(KEY, self.layers)?
+        } else {
+            let period = config.optional_count(KEY, LAYERS_MAX)?.unwrap_or(usual);
+            Some((1..=self.layers).map(|number| number % period != 0).collect())
+        };
+        Ok(Self { windowed, ..self })
     }
 
     /// Those of a decoder some of whose layers have no attention; the kinds of its layers are not looked at.
@@ -180,8 +197,9 @@ pub fn decoder(
 ) -> Result<Shape<Name>, Error> {
     let blocks = (0..numbers.layers).map(|index| block(&Layer { index, config, numbers })).collect::<Result<_, _>>()?;
     let table = config.matrix("token_embd.weight", numbers.vocab, numbers.hidden);
-    // A GGUF without a head, or a configuration that says so, shares the embedding table.
-    let tied = if config.is_gguf() { !config.has("output.weight") } else { config.flag("tie_word_embeddings")? };
+    // A configuration that says so shares the embedding table; where nothing is said, a file without a head.
+    let unsaid = config.is_gguf() || config.setting("tie_word_embeddings").is_none();
+    let tied = if unsaid { !config.has("output.weight") } else { config.flag("tie_word_embeddings")? };
     let output = Linear {
         rows: numbers.vocab,
         columns: numbers.hidden,

@@ -11,6 +11,8 @@ use serde_json::Value as Json;
 
 const FAMILIES: &[&str] = &[
     "arcee",
+    "cohere2",
+    "commandr",
     "deepseek",
     "deepseek2",
     "deepseek2lite",
