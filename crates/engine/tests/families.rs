@@ -47,6 +47,7 @@ const FAMILIES: &[&str] = &[
     "qwen3next",
     "seedoss",
     "smollm3",
+    "starcoder2",
 ];
 
 /// Whose choice of experts flips at some position when keys and values are rounded, by whatever kernels: 2.7 in a logit of the
