@@ -34,6 +34,7 @@ const FAMILIES: &[&str] = &[
     "minicpm3",
     "mistral",
     "mixtral",
+    "nemotron",
     "nemotronh",
     "olmo2",
     "olmoe",
