@@ -20,6 +20,7 @@ const FAMILIES: &[&str] = &[
     "dots1",
     "ernie45",
     "ernie45moe",
+    "exaone",
     "falconh1",
     "gemma2",
     "gemma3",
