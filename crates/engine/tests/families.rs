@@ -21,6 +21,7 @@ const FAMILIES: &[&str] = &[
     "ernie45",
     "ernie45moe",
     "exaone",
+    "exaone4",
     "falconh1",
     "gemma2",
     "gemma3",
