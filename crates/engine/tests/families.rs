@@ -25,6 +25,7 @@ const FAMILIES: &[&str] = &[
     "falconh1",
     "gemma2",
     "gemma3",
+    "glm",
     "glm4",
     "glm4moe",
     "gptoss",

@@ -1,0 +1,24 @@
+//! GLM-4 from safetensors: Llama's block with biases on q, k and v, neighbouring values of half a head turn (GLM team 2024,
+//! arXiv:2406.12793).
+
+use super::Family;
+use crate::decoder::{Numbers, decoder, rope};
+use crate::shape::{Activation, Attention, Dense, RopeStyle};
+
+pub(super) static FAMILY: Family = Family {
+    name: "glm",
+    gguf: &[],
+    hugging_face: &["GlmForCausalLM"],
+    tensors: &[("ffn_up", "mlp.gate_up_proj")],
+    keys: &[],
+    shape: |config| {
+        let numbers = Numbers::read(config)?;
+        let Numbers { hidden, heads, head_dim, ffn, .. } = numbers;
+        decoder(config, &numbers, vec![rope(config, &numbers, RopeStyle::Pairs)?], |layer| {
+            let output = layer.bare("attn_output", hidden, heads * head_dim);
+            let [gate, up] = layer.split("ffn_up", [ffn, ffn], hidden);
+            let dense = Dense { gate: Some(gate), up, ..layer.gated(Activation::Silu) };
+            Ok(layer.pre_norm(Attention { output, ..layer.attention() }, dense))
+        })
+    },
+};
