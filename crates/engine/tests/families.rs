@@ -31,6 +31,7 @@ const FAMILIES: &[&str] = &[
     "gptoss",
     "granitehybrid",
     "granitemoe",
+    "internlm2",
     "lfm2",
     "lfm2moe",
     "llama",
