@@ -36,6 +36,7 @@ const FAMILIES: &[&str] = &[
     "lfm2moe",
     "llama",
     "mamba2",
+    "minicpm",
     "minicpm3",
     "mistral",
     "mixtral",
