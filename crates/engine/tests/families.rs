@@ -45,6 +45,7 @@ const FAMILIES: &[&str] = &[
     "olmo2",
     "olmoe",
     "orion",
+    "phi2",
     "phi3",
     "qwen2",
     "qwen2moe",
