@@ -28,6 +28,7 @@ const FAMILIES: &[&str] = &[
     "glm",
     "glm4",
     "glm4moe",
+    "gptneox",
     "gptoss",
     "granitehybrid",
     "granitemoe",
