@@ -57,6 +57,7 @@ const FAMILIES: &[&str] = &[
     "seedoss",
     "smollm3",
     "starcoder2",
+    "xverse",
 ];
 
 /// Whose choice of experts flips at some position when keys and values are rounded, by whatever kernels: 2.7 in a logit of the
