@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 
 const FAMILIES: &[&str] = &[
     "arcee",
+    "baichuan",
     "cohere2",
     "commandr",
     "deepseek",
