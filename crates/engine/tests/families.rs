@@ -41,6 +41,7 @@ const FAMILIES: &[&str] = &[
     "minicpm",
     "minicpm3",
     "mistral",
+    "mistral3",
     "mixtral",
     "nemotron",
     "nemotronh",
