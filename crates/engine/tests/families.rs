@@ -24,6 +24,7 @@ const FAMILIES: &[&str] = &[
     "exaone",
     "exaone4",
     "falconh1",
+    "gemma",
     "gemma2",
     "gemma3",
     "glm",
@@ -31,6 +32,7 @@ const FAMILIES: &[&str] = &[
     "glm4moe",
     "gptneox",
     "gptoss",
+    "granite",
     "granitehybrid",
     "granitemoe",
     "internlm2",
@@ -58,6 +60,7 @@ const FAMILIES: &[&str] = &[
     "qwen3next",
     "seedoss",
     "smollm3",
+    "stablelm",
     "starcoder2",
     "xverse",
 ];
