@@ -36,6 +36,7 @@ const FAMILIES: &[&str] = &[
     "granitehybrid",
     "granitemoe",
     "internlm2",
+    "jais2",
     "lfm2",
     "lfm2moe",
     "llama",
