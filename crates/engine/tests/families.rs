@@ -35,6 +35,7 @@ const FAMILIES: &[&str] = &[
     "granite",
     "granitehybrid",
     "granitemoe",
+    "helium",
     "internlm2",
     "jais2",
     "lfm2",
