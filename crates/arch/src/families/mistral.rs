@@ -1,6 +1,6 @@
 //! Mistral: Llama's block with a sliding window on every layer (Jiang 2023, arXiv:2310.06825).
 //!
-//! Its GGUF files call themselves `llama`, which has no window.
+//! Its GGUF files call themselves `llama`, which has no window. Ministral and CWM list which layers have one.
 
 use super::Family;
 use crate::decoder::{Numbers, decoder, permuted_rope};
@@ -9,7 +9,7 @@ use crate::shape::{Activation, Attention};
 pub(super) static FAMILY: Family = Family {
     name: "mistral",
     gguf: &[],
-    hugging_face: &["MistralForCausalLM"],
+    hugging_face: &["CwmForCausalLM", "MinistralForCausalLM", "MistralForCausalLM"],
     tensors: &[],
     keys: &[],
     shape: |config| {
