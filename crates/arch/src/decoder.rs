@@ -377,15 +377,17 @@ fn gguf_scaling(config: &Config<'_>, numbers: &Numbers, dims: u32) -> Result<Rop
             let positive = |key: &str, usual: f32| Ok(config.optional_positive(key)?.unwrap_or(usual));
             let factor = positive("rope.scaling.factor", 1.0)?;
             let original = config.optional_count("rope.scaling.original_context_length", CONTEXT_MAX)?;
-            let stated = positive("rope.scaling.attn_factor", 1.0)? * positive("rope.scaling.yarn_attn_factor", 1.0)?;
+            // Latent attention has the spread in its scores instead.
+            let usual = if multiplier { 1.0 } else { 1.0 + 0.1 * factor.max(1.0).ln() };
+            // Stated is the whole factor, not one more on the usual.
+            let spread = positive("rope.scaling.yarn_attn_factor", usual)?;
             Ok(RopeScaling::Yarn {
                 factor,
                 slow_turns: positive("rope.scaling.yarn_beta_slow", 1.0)?,
                 fast_turns: positive("rope.scaling.yarn_beta_fast", 32.0)?,
                 original_context_tokens: original.unwrap_or(numbers.context_tokens),
                 whole_pairs: true,
-                // Latent attention has the spread in its scores instead.
-                attention_factor: if multiplier { stated } else { stated * (1.0 + 0.1 * factor.max(1.0).ln()) },
+                attention_factor: positive("rope.scaling.attn_factor", 1.0)? * spread,
             })
         }
         Some(other) => Err(config.unsupported(format!("the rope type {other:?}"))),

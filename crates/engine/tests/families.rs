@@ -52,6 +52,7 @@ const FAMILIES: &[&str] = &[
     "nemotron",
     "nemotronh",
     "olmo2",
+    "olmo3",
     "olmoe",
     "orion",
     "phi2",
