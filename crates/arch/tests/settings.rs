@@ -169,6 +169,50 @@ fn an_unknown_class_is_refused_with_the_known_ones() {
 }
 
 #[test]
+fn forms_that_no_shape_has_are_refused_by_name() {
+    let cases = [
+        ("commandr", "use_qk_norm", json!(true), "command-r: a norm with weights for each head on queries and keys"),
+        ("cohere2", "sliding_window", json!(null), "cohere2: the setting sliding_window is missing"),
+        ("cohere2", "layer_types", json!(["full_attention"]), "cohere2: the setting layer_types"),
+        (
+            "exaone4",
+            "layer_types",
+            json!(vec!["chunked_attention"; 4]),
+            "exaone4: a layer of the type \"chunked_attention\"",
+        ),
+        ("nemotron", "hidden_act", json!("xielu"), "nemotron: the activation \"xielu\""),
+        ("phi2", "qk_layernorm", json!(true), "phi2: a norm on each head's query and key"),
+        ("baichuan", "num_hidden_layers", json!(40), "baichuan: the 13B form"),
+        ("baichuan", "vocab_size", json!(125_696), "baichuan: Baichuan 2 from safetensors"),
+        ("minicpm", "num_experts", json!(8), "minicpm: the form with experts"),
+        ("minicpm", "scale_depth", json!(null), "minicpm: the setting scale_depth is missing"),
+        ("stablelm", "use_parallel_residual", json!(true), "stablelm: the 12B form"),
+        ("gptneox", "architectures", json!(["GPTNeoXForCausalLM"]), "unknown architecture \"GPTNeoXForCausalLM\""),
+    ];
+    for (family, key, value, expected) in cases {
+        let from = if family == "gptneox" { "qwen3" } else { family };
+        let shown = format!("{family}: {key} = {value}");
+        let error = shape(from, key, value).map(|_| ()).expect_err(&shown).to_string();
+        assert!(error.starts_with(expected), "{shown}: {error}");
+    }
+}
+
+#[test]
+fn layers_without_a_window_have_no_rope_where_the_family_says_so() {
+    let ropes = |family: &str, key: &str, value: Json| -> Vec<(Option<usize>, Option<u32>)> {
+        let shape = shape(family, key, value).expect("a shape");
+        shape.mixers().filter_map(Mixer::attention).map(|layer| (layer.rope, layer.window_tokens)).collect()
+    };
+    let fourth = [(Some(0), Some(9)), (Some(0), Some(9)), (Some(0), Some(9)), (None, None)];
+    assert_eq!(ropes("cohere2", "layer_types", json!(null)), fourth, "the fourth unless listed");
+    assert_eq!(ropes("exaone4", "layer_types", json!(null)), fourth);
+    let second = [(Some(0), Some(9)), (None, None), (Some(0), Some(9)), (None, None)];
+    let kinds = json!(["sliding_attention", "full_attention", "sliding_attention", "full_attention"]);
+    assert_eq!(ropes("cohere2", "layer_types", kinds), second);
+    assert_eq!(ropes("exaone4", "sliding_window", json!(null)), [(Some(0), None); 4], "no windows, rope everywhere");
+}
+
+#[test]
 fn settings_that_change_the_model_are_honoured() {
     let activation = |shape: &Shape<Name>| match shape.ffns().next().expect("a network") {
         Ffn::Dense(dense) => dense.activation,
