@@ -145,7 +145,9 @@ def listing_safetensors(path):
                 continue
             part, (start, end) = reader.get_slice(name), header[name]["data_offsets"]
             crc = zlib.crc32(raw[8 + length + start : 8 + length + end])
-            tensors.append([name, part.get_dtype(), part.get_shape(), end - start, crc])
+            # Bytes without a sign stand for something else, whatever they are called: kauri has one name for both.
+            kind = {"U8": "I8"}.get(part.get_dtype(), part.get_dtype())
+            tensors.append([name, kind, part.get_shape(), end - start, crc])
     return {"tensors": tensors}
 
 
