@@ -105,14 +105,7 @@ impl States {
             mixed: Disjoint::new(mixed),
             states: Disjoint::new(&mut self.recurrent),
         };
-        let sequences = batch.sequences.len();
-        let tasks = scan.heads * sequences;
-        // Heads of one sequence go to different workers, since one of them may be a long prompt.
-        pool.split(tasks, pool.grain(tasks), &|_, tasks| {
-            for task in tasks {
-                kernels.scan(&scan, &batch.sequences[task % sequences], task / sequences);
-            }
-        });
+        by_head(pool, scan.heads, batch, |sequence, head| kernels.scan(&scan, sequence, head));
     }
 
     /// Takes the new tokens of `batch` into the states of `delta`: `channels` (tokens, channels), `steps` and `rates` (tokens,
@@ -140,14 +133,17 @@ impl States {
             mixed: Disjoint::new(mixed),
             states: Disjoint::new(&mut self.recurrent),
         };
-        let sequences = batch.sequences.len();
-        let tasks = delta.heads * sequences;
-        pool.split(tasks, pool.grain(tasks), &|_, tasks| {
-            for task in tasks {
-                kernels.delta(&delta, &batch.sequences[task % sequences], task / sequences);
-            }
-        });
+        by_head(pool, delta.heads, batch, |sequence, head| kernels.delta(&delta, sequence, head));
     }
+}
+
+/// Shares the heads of all sequences over the pool. Those of one sequence go to different threads, since it may be a long prompt.
+fn by_head(pool: &mut Pool, heads: usize, batch: &Batch, work: impl Fn(&Sequence, usize) + Sync) {
+    let sequences = batch.sequences.len();
+    let tasks = heads * sequences;
+    pool.split(tasks, pool.grain(tasks), &|_, tasks| {
+        tasks.for_each(|task| work(&batch.sequences[task % sequences], task / sequences));
+    });
 }
 
 /// A convolution of all sequences of a batch.

@@ -1,4 +1,4 @@
-//! DeepSeek-V3 and R1, Kimi K2 and GLM-4.7-Flash: experts scored by sigmoids and chosen from the best groups by scores with a bias (`DeepSeek` 2024,
+//! DeepSeek-V3 and R1: experts scored by sigmoids and chosen from the best groups by scores with a bias (`DeepSeek` 2024,
 //! arXiv:2412.19437).
 
 use super::{Family, deepseek2};
@@ -7,7 +7,7 @@ use crate::shape::Scoring;
 pub(super) static FAMILY: Family = Family {
     name: "deepseek3",
     gguf: &[],
-    hugging_face: &["DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"],
+    hugging_face: &["DeepseekV3ForCausalLM"],
     tensors: &[],
     keys: deepseek2::FAMILY.keys,
     shape: |config| deepseek2::shape(config, "noaux_tc", Scoring::Sigmoid),
