@@ -203,7 +203,8 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         row_bytes: usize,
         x: &Activations,
         tile: Tile,
-    ) -> Option<[V::Float; R]> {
+        _: Ahead,
+    ) -> [V::Float; R] {
         let run = 16 / E::BYTES;
         let (x, columns) = (x.numbers(tile, 0), row_bytes / E::BYTES);
         let rows: [Rows<'_>; R] = std::array::from_fn(|part| Rows::new::<V>(stored, row_bytes, part));
@@ -236,12 +237,12 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
                     }
                 }
             }
-            Some(total)
+            total
         }
     }
 
-    fn input(x: &Activations, part: &Part, tile: Tile) -> *const f32 {
-        x.numbers(tile, part.start)[..part.columns * tile.width].as_ptr()
+    fn input(x: &Activations, columns: Range<usize>, tile: Tile) -> *const f32 {
+        x.numbers(tile, columns.start)[..columns.len() * tile.width].as_ptr()
     }
 
     #[inline(always)]

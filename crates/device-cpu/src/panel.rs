@@ -25,50 +25,103 @@ pub trait Unpack {
     /// Whether a group has a minimum that is subtracted.
     const MINIMUM: bool;
 
-    /// Unpacks the block at `base + offsets[row]` of every row.
+    /// Unpacks the block at `base + offsets[row]` of every row: all its columns once, and all its scales and minimums.
     ///
     /// # Safety
-    /// Those places hold `BYTES` readable bytes each, `out` has room for a block, and the CPU has the instructions of `V`.
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; LANES_MAX], out: Block);
+    /// Those places hold `BYTES` readable bytes each, `out` takes a block of this type, and the CPU has the instructions of `V`.
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; LANES_MAX], out: &mut impl Sink<V>);
 }
 
 /// Where one unpacked block goes.
-#[derive(Clone, Copy)]
-pub struct Block {
+///
+/// # Safety
+/// Every method may only be called where the CPU has the instructions of `V`.
+pub trait Sink<V: Vector> {
+    /// Takes columns `4 * index` to `4 * index + 3` of every row.
+    ///
+    /// # Safety
+    /// `index` is under a quarter of the block's columns.
+    unsafe fn columns(&mut self, index: usize, bytes: V::Bytes);
+
+    /// Takes the scale of a group.
+    ///
+    /// # Safety
+    /// `group` is one of the block's groups.
+    unsafe fn scale(&mut self, group: usize, scale: V::Float);
+
+    /// Takes the minimum of a group.
+    ///
+    /// # Safety
+    /// `group` is one of the block's groups, and the type has minimums.
+    unsafe fn minimum(&mut self, group: usize, minimum: V::Float);
+}
+
+/// A block's place in the panel.
+struct Place {
     bytes: *mut u8,
     scales: *mut f32,
     minimums: *mut f32,
 }
 
-impl Block {
-    /// Sets columns `4 * index` to `4 * index + 3` of every row.
-    ///
-    /// # Safety
-    /// `index` is under a quarter of the block's columns.
+impl<V: Vector> Sink<V> for Place {
     #[inline(always)]
-    pub unsafe fn columns<V: Vector>(self, index: usize, bytes: V::Bytes) {
+    unsafe fn columns(&mut self, index: usize, bytes: V::Bytes) {
         // SAFETY: inside the block by the caller's word.
         unsafe { V::store_bytes(bytes, self.bytes.add(index * V::LANES * 4)) };
     }
 
-    /// Sets the scale of a group.
-    ///
-    /// # Safety
-    /// `group` is one of the block's groups.
     #[inline(always)]
-    pub unsafe fn scale<V: Vector>(self, group: usize, scale: V::Float) {
+    unsafe fn scale(&mut self, group: usize, scale: V::Float) {
         // SAFETY: inside the block by the caller's word.
         unsafe { V::store(scale, self.scales.add(group * V::LANES)) };
     }
 
-    /// Sets the minimum of a group.
-    ///
-    /// # Safety
-    /// `group` is one of the block's groups, and the type has minimums.
     #[inline(always)]
-    pub unsafe fn minimum<V: Vector>(self, group: usize, minimum: V::Float) {
+    unsafe fn minimum(&mut self, group: usize, minimum: V::Float) {
         // SAFETY: inside the block by the caller's word.
         unsafe { V::store(minimum, self.minimums.add(group * V::LANES)) };
+    }
+}
+
+/// Most groups of a block.
+const GROUPS_MAX: usize = 16;
+
+/// A block that meets the only token as it is unpacked, without a panel.
+struct Meeting<'a, V: Vector, U> {
+    /// The token's values in the columns of the block.
+    x: *const i8,
+    // Each array on its own: where the compiler cannot keep one in registers, it still can the others.
+    sums: &'a mut [[V::Int; GROUPS_MAX]; 2],
+    scales: &'a mut [V::Float; GROUPS_MAX],
+    minimums: &'a mut [V::Float; GROUPS_MAX],
+    unpack: PhantomData<U>,
+}
+
+impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
+    #[inline(always)]
+    unsafe fn columns(&mut self, index: usize, bytes: V::Bytes) {
+        let group = index * 4 / U::GROUP;
+        // A block that is one group adds up twice as much, and would wait for each product.
+        let way = if U::COLUMNS == U::GROUP { index % 2 } else { 0 };
+        // SAFETY: inside the block by the caller's word.
+        unsafe {
+            let x = V::word(self.x.add(index * 4).cast::<u32>().read_unaligned());
+            let weights = if U::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes };
+            let sum = self.sums[way].get_unchecked_mut(group);
+            *sum = dot::<V, U>(*sum, weights, x);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scale(&mut self, group: usize, scale: V::Float) {
+        // SAFETY: one of the block's groups by the caller's word.
+        unsafe { *self.scales.get_unchecked_mut(group) = scale };
+    }
+
+    #[inline(always)]
+    unsafe fn minimum(&mut self, group: usize, minimum: V::Float) {
+        // SAFETY: one of the block's groups by the caller's word.
+        unsafe { *self.minimums.get_unchecked_mut(group) = minimum };
     }
 }
 
@@ -95,42 +148,75 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
 
     #[inline(always)]
     unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
-        let count = stored.len() / row_bytes;
         let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;
         let each = ahead.each(blocks.len() * V::STRIPS);
         for part in 0..V::STRIPS {
-            // A short last strip reads its last row again in the lanes that it does not have.
-            let offsets: [i32; LANES_MAX] =
-                std::array::from_fn(|lane| ((part * V::LANES + lane).min(count - 1) * row_bytes) as i32);
+            let offsets = offsets::<V>(stored, row_bytes, part);
             for (index, block) in blocks.clone().enumerate() {
                 let column = part * columns.len() + index * U::COLUMNS;
                 let group = column / U::GROUP * V::LANES;
                 // SAFETY: the places lie in the panel, whose parts are sized for the smallest group; the stored block lies in
                 // each of the rows that the offsets lead to.
                 unsafe {
-                    let out = Block {
+                    let mut out = Place {
                         bytes: panel.bytes.as_mut_ptr().add(column * V::LANES),
                         scales: panel.scales.as_mut_ptr().add(group),
                         minimums: panel.minimums.as_mut_ptr().add(group),
                     };
                     ahead.ask::<V>(each);
-                    U::unpack::<V>(stored.as_ptr().add(block * U::BYTES), &offsets, out);
+                    U::unpack::<V>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut out);
                 }
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn single<const R: usize>(_: &[u8], _: usize, _: &Activations, _: Tile) -> Option<[V::Float; R]> {
-        None
+    unsafe fn single<const R: usize>(
+        stored: &[u8],
+        row_bytes: usize,
+        x: &Activations,
+        tile: Tile,
+        mut ahead: Ahead,
+    ) -> [V::Float; R] {
+        let (blocks, groups) = (row_bytes / U::BYTES, U::COLUMNS / U::GROUP);
+        let input = <Self as Multiply<V>>::input(x, 0..blocks * U::COLUMNS, tile);
+        let each = ahead.each(blocks * R);
+        // SAFETY: the rows and the input hold the blocks; the rest is the caller's contract.
+        unsafe {
+            let mut total = [V::float(0.0); R];
+            for r in 0..R {
+                let offsets = offsets::<V>(stored, row_bytes, r);
+                for block in 0..blocks {
+                    ahead.ask::<V>(each);
+                    let mut sums = [[V::int(0); GROUPS_MAX]; 2];
+                    let (mut scales, mut minimums) = ([V::float(0.0); GROUPS_MAX], [V::float(0.0); GROUPS_MAX]);
+                    for group in 0..groups {
+                        sums[0][group] = begun::<V, U>(&input, block * groups + group);
+                    }
+                    let mut meeting = Meeting::<V, U> {
+                        x: input.values.add(block * U::COLUMNS),
+                        sums: &mut sums,
+                        scales: &mut scales,
+                        minimums: &mut minimums,
+                        unpack: PhantomData,
+                    };
+                    U::unpack::<V>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut meeting);
+                    for group in 0..groups {
+                        let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
+                        total[r] = scaled::<V, U, 1>(&input, block * groups + group, 0, parts, total[r]);
+                    }
+                }
+            }
+            total
+        }
     }
 
-    fn input(x: &Activations, part: &Part, tile: Tile) -> Input {
-        let first = part.start / activation::GROUP;
-        let (scales, groups) = (part.columns / activation::GROUP, part.columns / U::GROUP);
-        let (offsets, sums) = x.corrections(const { correction::<U>() }, tile, part.start / U::GROUP);
+    fn input(x: &Activations, columns: Range<usize>, tile: Tile) -> Input {
+        let first = columns.start / activation::GROUP;
+        let (scales, groups) = (columns.len() / activation::GROUP, columns.len() / U::GROUP);
+        let (offsets, sums) = x.corrections(const { correction::<U>() }, tile, columns.start / U::GROUP);
         Input {
-            values: x.values(tile, first)[..part.columns * tile.width].as_ptr(),
+            values: x.values(tile, first)[..columns.len() * tile.width].as_ptr(),
             scales: x.scales(tile, first)[..scales * tile.width].as_ptr(),
             offsets: offsets[..groups * tile.width].as_ptr(),
             sums: sums[..groups * tile.width].as_ptr(),
@@ -182,13 +268,10 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
     unsafe {
         let values = input.values.add(shared * T * activation::GROUP + first);
         let mut sum = [[V::int(0); T]; R];
-        let signed = U::WIDE && V::SIGNED;
-        if U::OFFSET != 0 && !signed {
-            for t in 0..T {
-                let offset = V::int(*input.offsets.add(number * T + t));
-                for r in 0..R {
-                    sum[r][t] = offset;
-                }
+        for t in 0..T {
+            let begun = begun::<V, U>(input, number * T + t);
+            for r in 0..R {
+                sum[r][t] = begun;
             }
         }
         // The weights of four columns meet all tokens before the next: many sums that do not wait for each other.
@@ -197,7 +280,7 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
             for r in 0..R {
                 let column = r * columns + number * U::GROUP + index * 4;
                 weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
-                if signed {
+                if U::WIDE && V::SIGNED {
                     weights[r] = V::xor(weights[r], V::byte(0x80));
                 }
             }
@@ -213,14 +296,55 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
             let scale = V::load(panel.scales.as_ptr().add(place));
             let minimum = if U::MINIMUM { V::load(panel.minimums.as_ptr().add(place)) } else { scale };
             for t in 0..T {
-                let mut scaled = V::mul(V::to_float(sum[r][t]), scale);
-                if U::MINIMUM {
-                    scaled = V::sub_mul(minimum, V::float(*input.sums.add(number * T + t)), scaled);
-                }
-                total[r][t] = V::mul_add(scaled, V::float(*input.scales.add(shared * T + t)), total[r][t]);
+                total[r][t] = scaled::<V, U, T>(input, number, t, (sum[r][t], scale, minimum), total[r][t]);
             }
         }
     }
+}
+
+/// What the sum of a group starts with: what makes up for weights that were raised to unsigned bytes. `index` is that of the group
+/// and the token.
+///
+/// # Safety
+/// The input has the group; the CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn begun<V: Vector, U: Unpack>(input: &Input, index: usize) -> V::Int {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let raised = U::OFFSET != 0 && !(U::WIDE && V::SIGNED);
+        V::int(if raised { *input.offsets.add(index) } else { 0 })
+    }
+}
+
+/// Adds a group's sum, of which `parts` are the integer, the scale and the minimum, to the `total` of token `t` of `T`.
+///
+/// # Safety
+/// The input has the group and the token; the CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn scaled<V: Vector, U: Unpack, const T: usize>(
+    input: &Input,
+    group: usize,
+    t: usize,
+    parts: (V::Int, V::Float, V::Float),
+    total: V::Float,
+) -> V::Float {
+    let (sum, scale, minimum) = parts;
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let mut scaled = V::mul(V::to_float(sum), scale);
+        if U::MINIMUM {
+            scaled = V::sub_mul(minimum, V::float(*input.sums.add(group * T + t)), scaled);
+        }
+        let shared = group * U::GROUP / activation::GROUP;
+        V::mul_add(scaled, V::float(*input.scales.add(shared * T + t)), total)
+    }
+}
+
+/// Where the rows of vector `part` of a strip begin. A short last strip reads its last row again in the lanes that it does not have.
+#[inline(always)]
+fn offsets<V: Vector>(stored: &[u8], row_bytes: usize, part: usize) -> [i32; LANES_MAX] {
+    let last = stored.len() / row_bytes - 1;
+    std::array::from_fn(|lane| ((part * V::LANES + lane).min(last) * row_bytes) as i32)
 }
 
 /// The quickest product for the bytes of `U`: signed where they are wide and that suits the instruction set.

@@ -53,7 +53,7 @@ pub trait Multiply<V: Vector> {
     /// has the instructions of `V`.
     unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, ahead: Ahead, panel: &mut Panel);
 
-    /// The sums of the only token of a tile, without a panel, where that is quicker; the same bits.
+    /// The sums of the only token of a tile, without a panel; the same bits. Asks for `ahead` meanwhile.
     ///
     /// # Safety
     /// `stored` holds one row or more of `row_bytes` bytes; the CPU has the instructions of `V`.
@@ -62,10 +62,11 @@ pub trait Multiply<V: Vector> {
         row_bytes: usize,
         x: &Activations,
         tile: Tile,
-    ) -> Option<[V::Float; R]>;
+        ahead: Ahead,
+    ) -> [V::Float; R];
 
-    /// The activations of a tile in the columns of the part: checks that everything is there.
-    fn input(x: &Activations, part: &Part, tile: Tile) -> Self::Input;
+    /// The activations of a tile in some columns: checks that everything is there.
+    fn input(x: &Activations, columns: Range<usize>, tile: Tile) -> Self::Input;
 
     /// Adds the products of the part's columns with the `T` tokens of a tile; asks for `ahead` meanwhile.
     ///
@@ -211,7 +212,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
     let stored = &product.matrix[rows.start * row_bytes..rows.end * row_bytes];
     if product.tokens.tokens == 1 {
         // SAFETY: the caller's contract is the same.
-        let done = unsafe {
+        return unsafe {
             match M::STRIPS {
                 1 => single::<V, M, 1>(product, &rows, stored, scratch),
                 2 => single::<V, M, 2>(product, &rows, stored, scratch),
@@ -219,9 +220,6 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
                 other => unreachable!("{other} strips"),
             }
         };
-        if done {
-            return;
-        }
     }
     let tokens = product.tokens.tokens;
     let most = if tokens > FEW { M::COLUMNS } else { M::COLUMNS_FOR_FEW };
@@ -243,7 +241,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
     }
 }
 
-/// Computes the only token without a panel, if there is such a way.
+/// Computes the only token, without a panel.
 ///
 /// # Safety
 /// As [`strip`]; `M::STRIPS` is `R`, and `stored` holds the rows.
@@ -253,11 +251,14 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
     rows: &Range<usize>,
     stored: &[u8],
     scratch: &mut Scratch,
-) -> bool {
+) {
     // SAFETY: sums of a strip lie in the scratch; the rest is the caller's contract.
     unsafe {
         let tile = product.tokens.tile(product.tokens.first);
-        let Some(total) = M::single::<R>(stored, M::row_bytes(product.columns), product.x, tile) else { return false };
+        let row_bytes = M::row_bytes(product.columns);
+        let strip_bytes = row_bytes * height::<V, M>();
+        let ahead = Ahead::behind(stored, strip_bytes, 0..strip_bytes);
+        let total = M::single::<R>(stored, row_bytes, product.x, tile, ahead);
         let at = scratch.sums[..R * V::LANES].as_mut_ptr();
         for r in 0..R {
             V::store(total[r], at.add(r * V::LANES));
@@ -266,7 +267,6 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
             finish(output, rows, tile, scratch);
         }
     }
-    true
 }
 
 /// Adds the products of unpacked columns with all tokens.
@@ -319,7 +319,7 @@ unsafe fn tile<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
     ahead: Ahead,
     scratch: &mut Scratch,
 ) {
-    let input = M::input(product.x, part, tile);
+    let input = M::input(product.x, part.start..part.start + part.columns, tile);
     let height = R * V::LANES;
     let at = scratch.sums[(tile.token - product.tokens.first) * height..][..T * height].as_mut_ptr();
     // Loops, not closures: a closure is compiled without the instruction set of the function around it.

@@ -4,6 +4,16 @@
 //! Written once over [`crate::vector::Vector`] for all instruction sets. The layouts are described in
 //! `kauri_formats::quant`.
 
+/// A loop over a few numbers, written out: so that each turn's places are known to the compiler, and sums stay in registers.
+macro_rules! written_out {
+    ($index:ident in [$($value:literal),*] $body:block) => {
+        $({
+            let $index = $value;
+            $body
+        })*
+    };
+}
+
 mod halves;
 mod iq1_m;
 mod iq1_s;

@@ -74,6 +74,8 @@ pub unsafe trait Vector: Copy {
     unsafe fn most(a: Self::Float) -> f32;
     /// The same integer in every lane.
     unsafe fn int(value: i32) -> Self::Int;
+    /// Sum; wraps.
+    unsafe fn add_ints(a: Self::Int, b: Self::Int) -> Self::Int;
     /// Integers to numbers.
     unsafe fn to_float(value: Self::Int) -> Self::Float;
 

@@ -160,6 +160,11 @@ unsafe impl Vector for Neon {
     }
 
     #[inline(always)]
+    unsafe fn add_ints(a: int32x4_t, b: int32x4_t) -> int32x4_t {
+        vaddq_s32(a, b)
+    }
+
+    #[inline(always)]
     unsafe fn to_float(value: int32x4_t) -> float32x4_t {
         vcvtq_f32_s32(value)
     }

@@ -12,7 +12,7 @@ use kauri_arch::Linear;
 use kauri_device::{Matrix, Weight};
 use kauri_formats::Quant;
 
-use super::{Block, Unpack};
+use super::{Place, Unpack};
 use crate::activation::{Activations, Rows};
 use crate::detect::{Isa, Kernels};
 use crate::matmul::{self, Job, Scratch};
@@ -103,13 +103,13 @@ impl Unpacked {
             scales: vec![f32::NAN; groups * LANES_MAX],
             minimums: vec![if U::MINIMUM { f32::NAN } else { 0.0 }; groups * LANES_MAX],
         };
-        let out = Block {
+        let mut out = Place {
             bytes: unpacked.bytes.as_mut_ptr(),
             scales: unpacked.scales.as_mut_ptr(),
             minimums: unpacked.minimums.as_mut_ptr(),
         };
         // SAFETY: the blocks are there, and the parts of `out` have room for one; `Plain` runs anywhere.
-        unsafe { U::unpack::<Plain>(base, &offsets, out) };
+        unsafe { U::unpack::<Plain>(base, &offsets, &mut out) };
         unpacked
     }
 

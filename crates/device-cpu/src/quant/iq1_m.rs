@@ -1,7 +1,7 @@
 //! `IQ1_M`: sixteen groups of 16 values, two points of a ternary 2048-point book with shifts each, a scale of three
 //! bits.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::iq1_s::{Iq1S, eight_columns, everywhere};
@@ -17,7 +17,7 @@ impl Unpack for Iq1M {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 56 bytes, every write in the unpacked one; point numbers have eleven
         // bits.
         unsafe {
@@ -49,7 +49,7 @@ impl Unpack for Iq1M {
 /// # Safety
 /// As [`Unpack::unpack`].
 #[inline(always)]
-unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
     // SAFETY: the last 16 bytes of the block are read, its sixteen scales written.
     unsafe {
         let [.., a, b] = V::columns16(base.add(40), offsets);
@@ -63,7 +63,7 @@ unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Bl
             for index in 0..4 {
                 let scale = V::byte_to_float::<0>(V::and(stored, V::word(7)));
                 let scale = V::mul_add(scale, V::float(2.0), V::float(1.0));
-                out.scale::<V>(4 * four + index, V::mul(eighth, scale));
+                out.scale(4 * four + index, V::mul(eighth, scale));
                 stored = V::shift_right::<3>(stored);
             }
         }

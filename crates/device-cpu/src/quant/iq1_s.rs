@@ -3,7 +3,7 @@
 
 use kauri_formats::quant::grids::iq1::POINTS;
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::points;
@@ -25,7 +25,7 @@ impl Unpack for Iq1S {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 50 bytes, every write in the unpacked one; point numbers have eleven
         // bits.
         unsafe {
@@ -39,7 +39,7 @@ impl Unpack for Iq1S {
                     let group = 4 * half + part;
                     let high = if part % 2 == 0 { highs[group / 2] } else { V::shift_right::<16>(highs[group / 2]) };
                     let stored = V::byte_to_float::<0>(V::and(V::shift_right::<12>(high), V::word(7)));
-                    out.scale::<V>(group, V::mul(eighth, V::mul_add(stored, V::float(2.0), V::float(1.0))));
+                    out.scale(group, V::mul(eighth, V::mul_add(stored, V::float(2.0), V::float(1.0))));
                     let shift = everywhere::<V>(V::and(V::shift_right::<12>(high), V::word(8)));
                     let (mut low, mut top) = (lows[part], V::shift_left::<8>(high));
                     for point in 0..4 {
@@ -60,13 +60,18 @@ impl Unpack for Iq1S {
 /// # Safety
 /// `numbers` are under 2048; the columns are in the block; the CPU has the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn eight_columns<V: Vector>(numbers: V::Bytes, shift: V::Bytes, out: Block, index: usize) {
+pub(super) unsafe fn eight_columns<V: Vector>(
+    numbers: V::Bytes,
+    shift: V::Bytes,
+    out: &mut impl Sink<V>,
+    index: usize,
+) {
     // SAFETY: the caller's contract covers the gather and the two writes.
     unsafe {
         let low = V::byte(0x0f);
         let points = V::or(V::entries(&BOOK, numbers), shift);
-        out.columns::<V>(index, V::lookup(&SHIFTED, V::and(points, low)));
-        out.columns::<V>(index + 1, V::lookup(&SHIFTED, V::and(V::shift_right::<4>(points), low)));
+        out.columns(index, V::lookup(&SHIFTED, V::and(points, low)));
+        out.columns(index + 1, V::lookup(&SHIFTED, V::and(V::shift_right::<4>(points), low)));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::grids::iq2_xs::POINTS;
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::{points, scales};
@@ -23,7 +23,7 @@ impl Unpack for Iq2Xs {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 74 bytes, every write in the unpacked one; point numbers have nine
         // bits.
         unsafe {
@@ -32,7 +32,7 @@ impl Unpack for Iq2Xs {
             let [.., first, second] = V::columns16(base.add(58), offsets);
             for (half, bytes) in [first, second].into_iter().enumerate() {
                 for (group, stored) in scales::halves::<V>(bytes).into_iter().enumerate() {
-                    out.scale::<V>(8 * half + group, V::mul_add(stored, quarter, eighth));
+                    out.scale(8 * half + group, V::mul_add(stored, quarter, eighth));
                 }
             }
             let nine = V::word(0x1ff);

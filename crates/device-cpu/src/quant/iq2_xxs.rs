@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::grids::iq2_xxs::POINTS;
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::points;
@@ -23,7 +23,7 @@ impl Unpack for Iq2Xxs {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 66 bytes, every write in the unpacked one; point numbers are bytes.
         unsafe {
             let quarter = V::mul(V::half_to_float::<0>(V::gather(base, offsets)), V::float(0.25));
@@ -37,7 +37,7 @@ impl Unpack for Iq2Xxs {
                         quarter,
                         V::mul(quarter, V::float(0.5)),
                     );
-                    out.scale::<V>(group, scale);
+                    out.scale(group, scale);
                     let mut signs = points::even_signs::<V>(stored);
                     for point in 0..4 {
                         let number = V::and(numbers, byte);

@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::grids::iq3_s::POINTS;
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::{points, scales};
@@ -23,7 +23,7 @@ impl Unpack for Iq3S {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 110 bytes, every write in the unpacked one; point numbers have nine
         // bits.
         unsafe {
@@ -31,7 +31,7 @@ impl Unpack for Iq3S {
             let double = V::mul(scale, V::float(2.0));
             let stored = V::gather(base.add(106), offsets);
             for (group, stored) in scales::halves::<V>(stored).into_iter().enumerate() {
-                out.scale::<V>(group, V::mul_add(stored, double, scale));
+                out.scale(group, V::mul_add(stored, double, scale));
             }
             let [first_ninths, second_ninths, ..] = V::columns16(base.add(66), offsets);
             let (byte, ninth) = (V::word(0xff), V::word(0x100));

@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::grids::iq3_xxs::POINTS;
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::points;
@@ -23,7 +23,7 @@ impl Unpack for Iq3Xxs {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 98 bytes, every write in the unpacked one; point numbers are bytes.
         unsafe {
             let half = V::mul(V::half_to_float::<0>(V::gather(base, offsets)), V::float(0.5));
@@ -36,7 +36,7 @@ impl Unpack for Iq3Xxs {
                     for odd in 0..2 {
                         let group = 4 * side + 2 * pair + odd;
                         let stored = stored[2 * pair + odd];
-                        out.scale::<V>(
+                        out.scale(
                             group,
                             V::mul_add(V::byte_to_float::<0>(V::shift_right::<28>(stored)), half, quarter),
                         );

@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::IQ4_LEVELS;
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -23,13 +23,13 @@ impl Unpack for Iq4Nl {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 18 bytes, every write in the unpacked one.
         unsafe {
             let [header, ..] = V::columns16(base, offsets);
-            out.scale::<V>(0, V::half_to_float::<0>(header));
+            out.scale(0, V::half_to_float::<0>(header));
             for (index, codes) in halves::columns32::<V>(base.add(2), offsets).into_iter().enumerate() {
-                out.columns::<V>(index, V::lookup(&LEVELS, codes));
+                out.columns(index, V::lookup(&LEVELS, codes));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `IQ4_XS`: eight groups of 32 codes of four bits that name one of sixteen levels, each with a scale of six bits.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::iq4_nl::{Iq4Nl, LEVELS};
@@ -18,7 +18,7 @@ impl Unpack for Iq4Xs {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 136 bytes, every write in the unpacked one.
         unsafe {
             let [first, low, ..] = V::columns16(base, offsets);
@@ -34,13 +34,13 @@ impl Unpack for Iq4Xs {
             let odd = V::or(V::and(V::shift_right::<4>(low), four), V::and(V::shift_left::<2>(high), two));
             let (even, odd) = (scales::unsigned::<V>(even), scales::unsigned::<V>(odd));
             for pair in 0..4 {
-                out.scale::<V>(2 * pair, V::mul_add(scale, even[pair], zero));
-                out.scale::<V>(2 * pair + 1, V::mul_add(scale, odd[pair], zero));
+                out.scale(2 * pair, V::mul_add(scale, even[pair], zero));
+                out.scale(2 * pair + 1, V::mul_add(scale, odd[pair], zero));
             }
             for group in 0..8 {
                 for (index, codes) in halves::columns32::<V>(base.add(8 + 16 * group), offsets).into_iter().enumerate()
                 {
-                    out.columns::<V>(8 * group + index, V::lookup(&LEVELS, codes));
+                    out.columns(8 * group + index, V::lookup(&LEVELS, codes));
                 }
             }
         }

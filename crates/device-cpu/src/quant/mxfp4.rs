@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::FP4_LEVELS;
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -21,7 +21,7 @@ impl Unpack for Mxfp4 {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 17 bytes, every write in the unpacked one.
         unsafe {
             // `2^(exponent - 128)` may be subnormal: the product of two powers that are not, one for each half of the
@@ -30,9 +30,9 @@ impl Unpack for Mxfp4 {
             let high = V::or(V::and(header, V::word(0xf0)), V::word(0x0e));
             let low = V::or(V::and(header, V::word(0x0f)), V::word(0x70));
             let [high, low] = [V::shift_left::<23>(high), V::shift_left::<23>(low)];
-            out.scale::<V>(0, V::mul(V::float_from_bits(high), V::float_from_bits(low)));
+            out.scale(0, V::mul(V::float_from_bits(high), V::float_from_bits(low)));
             for (index, codes) in halves::columns32::<V>(base.add(1), offsets).into_iter().enumerate() {
-                out.columns::<V>(index, V::lookup(&LEVELS, codes));
+                out.columns(index, V::lookup(&LEVELS, codes));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::nvfp4_scale;
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -30,21 +30,21 @@ impl Unpack for Nvfp4 {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 36 bytes, every write in the unpacked one; the bytes of scales are
         // under 256.
         unsafe {
             let mut scales = V::gather(base, offsets);
             for group in 0..4 {
                 let scale = V::entries(&SCALES, V::and(scales, V::word(0xff)));
-                out.scale::<V>(group, V::float_from_bits(scale));
+                out.scale(group, V::float_from_bits(scale));
                 scales = V::shift_right::<8>(scales);
             }
             for two in 0..2 {
                 let codes = halves::columns32::<V>(base.add(4 + 16 * two), offsets);
                 // Words 0 and 1 are the first group's, 2 and 3 the second's; the high halves follow the low ones.
                 for (index, from) in [0, 1, 4, 5, 2, 3, 6, 7].into_iter().enumerate() {
-                    out.columns::<V>(8 * two + index, V::lookup(&LEVELS, codes[from]));
+                    out.columns(8 * two + index, V::lookup(&LEVELS, codes[from]));
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! of a byte. The fourth bit of a half byte is left for a sign, and a table of sixteen turns both into an unsigned
 //! byte.
 
-use crate::panel::Block;
+use crate::panel::Sink;
 use crate::vector::Vector;
 
 /// Points of eight coordinates: the first four are the low halves of the word's bytes, the others the high halves.
@@ -62,7 +62,7 @@ pub(super) unsafe fn eight_columns<V: Vector>(
     numbers: V::Bytes,
     signs: &mut V::Bytes,
     levels: &[u8; 16],
-    out: Block,
+    out: &mut impl Sink<V>,
     index: usize,
 ) {
     // SAFETY: the caller's contract covers the gather and the two writes.
@@ -73,8 +73,8 @@ pub(super) unsafe fn eight_columns<V: Vector>(
         *signs = V::shift_right::<4>(*signs);
         let second = V::or(V::and(V::shift_right::<4>(points), low), V::spread(*signs, 8));
         *signs = V::shift_right::<4>(*signs);
-        out.columns::<V>(index, V::lookup(levels, first));
-        out.columns::<V>(index + 1, V::lookup(levels, second));
+        out.columns(index, V::lookup(levels, first));
+        out.columns(index + 1, V::lookup(levels, second));
     }
 }
 
@@ -88,14 +88,14 @@ pub(super) unsafe fn four_columns<V: Vector>(
     numbers: V::Bytes,
     signs: &mut V::Bytes,
     levels: &[u8; 16],
-    out: Block,
+    out: &mut impl Sink<V>,
     index: usize,
 ) {
     // SAFETY: the caller's contract covers the gather and the write.
     unsafe {
         let points = V::or(V::entries(book, numbers), V::spread(*signs, 8));
         *signs = V::shift_right::<4>(*signs);
-        out.columns::<V>(index, V::lookup(levels, points));
+        out.columns(index, V::lookup(levels, points));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `Q2_0`: 64 values of two bits and a scale.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 /// Two bytes of scale, 16 bytes of four values each.
@@ -14,7 +14,7 @@ impl Unpack for Q2_0 {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 18 bytes, every write in the unpacked one.
         unsafe {
             let [header, ..] = V::columns16(base, offsets);
@@ -25,12 +25,12 @@ impl Unpack for Q2_0 {
                     let byte = V::and(codes, V::word(0xff));
                     let pairs = V::and(V::or(byte, V::shift_left::<12>(byte)), V::word(0x000f_000f));
                     let values = V::and(V::or(pairs, V::shift_left::<6>(pairs)), V::byte(3));
-                    out.columns::<V>(4 * four + index, values);
+                    out.columns(4 * four + index, values);
                     codes = V::shift_right::<8>(codes);
                 }
             }
-            out.scale::<V>(0, scale);
-            out.scale::<V>(1, scale);
+            out.scale(0, scale);
+            out.scale(1, scale);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `Q2_K`: sixteen groups of 16 values of two bits, each with a scale and a minimum of four bits.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::scales;
@@ -16,7 +16,7 @@ impl Unpack for Q2K {
     const MINIMUM: bool = true;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 84 bytes, every write in the unpacked one.
         unsafe {
             let header = V::gather(base.add(80), offsets);
@@ -26,8 +26,8 @@ impl Unpack for Q2K {
                 let scales = scales::unsigned::<V>(V::and(bytes, four_bits));
                 let minimums = scales::unsigned::<V>(V::and(V::shift_right::<4>(bytes), four_bits));
                 for group in 0..4 {
-                    out.scale::<V>(4 * four + group, V::mul(scale, scales[group]));
-                    out.minimum::<V>(4 * four + group, V::mul(minimum, minimums[group]));
+                    out.scale(4 * four + group, V::mul(scale, scales[group]));
+                    out.minimum(4 * four + group, V::mul(minimum, minimums[group]));
                 }
             }
             two_bits::<V>(base.add(16), offsets, out);
@@ -40,7 +40,7 @@ impl Unpack for Q2K {
 /// # Safety
 /// As [`Unpack::unpack`], for 64 bytes and 256 columns.
 #[inline(always)]
-pub(super) unsafe fn two_bits<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+pub(super) unsafe fn two_bits<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
     // SAFETY: four times 16 bytes are read, four times 16 parts of the block are written.
     unsafe {
         let two = V::byte(3);
@@ -48,10 +48,10 @@ pub(super) unsafe fn two_bits<V: Vector>(base: *const u8, offsets: &[i32; 16], o
             let (half, side) = (quarter / 2, quarter % 2);
             for (index, codes) in V::columns16(base.add(16 * quarter), offsets).into_iter().enumerate() {
                 let at = 32 * half + 4 * side + index;
-                out.columns::<V>(at, V::and(codes, two));
-                out.columns::<V>(at + 8, V::and(V::shift_right::<2>(codes), two));
-                out.columns::<V>(at + 16, V::and(V::shift_right::<4>(codes), two));
-                out.columns::<V>(at + 24, V::and(V::shift_right::<6>(codes), two));
+                out.columns(at, V::and(codes, two));
+                out.columns(at + 8, V::and(V::shift_right::<2>(codes), two));
+                out.columns(at + 16, V::and(V::shift_right::<4>(codes), two));
+                out.columns(at + 24, V::and(V::shift_right::<6>(codes), two));
             }
         }
     }

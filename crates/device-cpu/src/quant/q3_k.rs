@@ -1,6 +1,6 @@
 //! `Q3_K`: sixteen groups of 16 values of three bits, each with a scale of six bits.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::scales;
@@ -16,7 +16,7 @@ impl Unpack for Q3K {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 110 bytes, every write in the unpacked one.
         unsafe {
             unpack_scales::<V>(base, offsets, out);
@@ -30,7 +30,7 @@ impl Unpack for Q3K {
                         // Bit `4 * half + run` of the third bits goes to bit 2.
                         let mut top = if half == 0 { V::shift_left::<2>(top) } else { V::shift_right::<2>(top) };
                         for run in 0..4 {
-                            out.columns::<V>(
+                            out.columns(
                                 32 * half + 8 * run + 4 * side + index,
                                 V::or(V::and(low, two), V::and(top, third)),
                             );
@@ -49,7 +49,7 @@ impl Unpack for Q3K {
 /// # Safety
 /// As [`Unpack::unpack`].
 #[inline(always)]
-unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
     // SAFETY: the last 16 bytes of the block are read, its sixteen scales written.
     unsafe {
         // Two bytes that belong to the values, twelve of scales, two of the scale of scales.
@@ -68,7 +68,7 @@ unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Bl
         ];
         for (four, bytes) in fours.into_iter().enumerate() {
             for (index, stored) in scales::unsigned::<V>(bytes).into_iter().enumerate() {
-                out.scale::<V>(4 * four + index, V::mul_add(scale, stored, zero));
+                out.scale(4 * four + index, V::mul_add(scale, stored, zero));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `Q4_0`: 32 values of four bits and a scale.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -16,13 +16,13 @@ impl Unpack for Q4_0 {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 18 bytes, every write in the unpacked one.
         unsafe {
             let [header, ..] = V::columns16(base, offsets);
-            out.scale::<V>(0, V::half_to_float::<0>(header));
+            out.scale(0, V::half_to_float::<0>(header));
             for (index, codes) in halves::columns32::<V>(base.add(2), offsets).into_iter().enumerate() {
-                out.columns::<V>(index, codes);
+                out.columns(index, codes);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `Q4_1`: 32 values of four bits, a scale and a minimum.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -16,15 +16,15 @@ impl Unpack for Q4_1 {
     const MINIMUM: bool = true;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 20 bytes, every write in the unpacked one.
         unsafe {
             let [header, ..] = V::columns16(base, offsets);
-            out.scale::<V>(0, V::half_to_float::<0>(header));
+            out.scale(0, V::half_to_float::<0>(header));
             // The stored minimum is added, the kernel's is subtracted.
-            out.minimum::<V>(0, V::mul(V::float(-1.0), V::half_to_float::<1>(header)));
+            out.minimum(0, V::mul(V::float(-1.0), V::half_to_float::<1>(header)));
             for (index, codes) in halves::columns32::<V>(base.add(4), offsets).into_iter().enumerate() {
-                out.columns::<V>(index, codes);
+                out.columns(index, codes);
             }
         }
     }

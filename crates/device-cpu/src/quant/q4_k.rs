@@ -1,6 +1,6 @@
 //! `Q4_K`: eight groups of 32 values of four bits, each with a scale and a minimum of six bits.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::scales;
@@ -16,19 +16,19 @@ impl Unpack for Q4K {
     const MINIMUM: bool = true;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 144 bytes, every write in the unpacked one.
         unsafe {
             scales_and_minimums::<V>(base, offsets, out);
             let low = V::byte(0x0f);
-            for part in 0..8 {
+            written_out!(part in [0, 1, 2, 3, 4, 5, 6, 7] {
                 // Parts 2j and 2j + 1 are the halves of the 32 bytes that hold groups 2j and 2j + 1.
                 let at = part / 2 * 16 + part % 2 * 4;
                 for (index, columns) in V::columns16(base.add(16 + 16 * part), offsets).into_iter().enumerate() {
-                    out.columns::<V>(at + index, V::and(columns, low));
-                    out.columns::<V>(at + 8 + index, V::and(V::shift_right::<4>(columns), low));
+                    out.columns(at + index, V::and(columns, low));
+                    out.columns(at + 8 + index, V::and(V::shift_right::<4>(columns), low));
                 }
-            }
+            });
         }
     }
 }
@@ -38,7 +38,7 @@ impl Unpack for Q4K {
 /// # Safety
 /// As [`Unpack::unpack`], for blocks of eight groups with minimums.
 #[inline(always)]
-pub(super) unsafe fn scales_and_minimums<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+pub(super) unsafe fn scales_and_minimums<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
     // SAFETY: every read lies in the first 16 bytes of the block, every write in one of its eight groups.
     unsafe {
         let [header, a, b, c] = V::columns16(base, offsets);
@@ -50,8 +50,8 @@ pub(super) unsafe fn scales_and_minimums<V: Vector>(base: *const u8, offsets: &[
         for half in 0..2 {
             let (scales, minimums) = (scales::unsigned::<V>(scales[half]), scales::unsigned::<V>(minimums[half]));
             for index in 0..4 {
-                out.scale::<V>(4 * half + index, V::mul(scale, scales[index]));
-                out.minimum::<V>(4 * half + index, V::mul(minimum, minimums[index]));
+                out.scale(4 * half + index, V::mul(scale, scales[index]));
+                out.minimum(4 * half + index, V::mul(minimum, minimums[index]));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `Q5_0`: 32 values of five bits and a scale.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -17,14 +17,14 @@ impl Unpack for Q5_0 {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 22 bytes, every write in the unpacked one.
         unsafe {
             let [first, second, ..] = V::columns16(base, offsets);
-            out.scale::<V>(0, V::half_to_float::<0>(first));
+            out.scale(0, V::half_to_float::<0>(first));
             let mut fifth = V::or(V::shift_right::<16>(first), V::shift_left::<16>(second));
             for (index, codes) in halves::columns32::<V>(base.add(6), offsets).into_iter().enumerate() {
-                out.columns::<V>(index, V::or(codes, V::spread(fifth, 0x10)));
+                out.columns(index, V::or(codes, V::spread(fifth, 0x10)));
                 fifth = V::shift_right::<4>(fifth);
             }
         }

@@ -1,6 +1,6 @@
 //! `Q5_K`: eight groups of 32 values of five bits, each with a scale and a minimum of six bits.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::q4_k::scales_and_minimums;
@@ -16,12 +16,12 @@ impl Unpack for Q5K {
     const MINIMUM: bool = true;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 176 bytes, every write in the unpacked one.
         unsafe {
             scales_and_minimums::<V>(base, offsets, out);
             let (low, fifth) = (V::byte(0x0f), V::byte(0x10));
-            for half in 0..2 {
+            written_out!(half in [0, 1] {
                 let tops = V::columns16(base.add(16 + 16 * half), offsets);
                 for pair in 0..4 {
                     let codes = V::columns16(base.add(48 + 32 * pair + 16 * half), offsets);
@@ -35,12 +35,12 @@ impl Unpack for Q5K {
                         };
                         let at = 16 * pair + 4 * half + index;
                         let codes = codes[index];
-                        out.columns::<V>(at, V::or(V::and(codes, low), V::and(top, fifth)));
+                        out.columns(at, V::or(V::and(codes, low), V::and(top, fifth)));
                         let (codes, top) = (V::shift_right::<4>(codes), V::shift_right::<1>(top));
-                        out.columns::<V>(at + 8, V::or(V::and(codes, low), V::and(top, fifth)));
+                        out.columns(at + 8, V::or(V::and(codes, low), V::and(top, fifth)));
                     }
                 }
-            }
+            });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `Q8_0`: 32 signed bytes and a scale.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 /// Two bytes of scale, 32 bytes of values.
@@ -15,14 +15,14 @@ impl Unpack for Q8_0 {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 34 bytes, every write in the unpacked one.
         unsafe {
             let [header, ..] = V::columns16(base, offsets);
-            out.scale::<V>(0, V::half_to_float::<0>(header));
+            out.scale(0, V::half_to_float::<0>(header));
             for half in 0..2 {
                 for (index, columns) in V::columns16(base.add(2 + 16 * half), offsets).into_iter().enumerate() {
-                    out.columns::<V>(4 * half + index, V::xor(columns, V::byte(0x80)));
+                    out.columns(4 * half + index, V::xor(columns, V::byte(0x80)));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! `TQ1_0`: 256 ternary values, five to a byte, and a scale.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 /// 48 bytes of five digits each, 4 bytes of four, two of scale.
@@ -14,12 +14,12 @@ impl Unpack for Tq1_0 {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 54 bytes (the last starts at 50), every write in the unpacked one.
         unsafe {
             let scale = V::half_to_float::<1>(V::gather(base.add(50), offsets));
             for group in 0..8 {
-                out.scale::<V>(group, scale);
+                out.scale(group, scale);
             }
             for part in 0..3 {
                 // Digits of the first 32 bytes are 32 columns apart, those of the next 16 are 16 columns.
@@ -39,7 +39,7 @@ impl Unpack for Tq1_0 {
 /// # Safety
 /// The columns are in the block; the CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn digits<V: Vector, const COUNT: usize>(bytes: V::Bytes, out: Block, first: usize, apart: usize) {
+unsafe fn digits<V: Vector, const COUNT: usize>(bytes: V::Bytes, out: &mut impl Sink<V>, first: usize, apart: usize) {
     // SAFETY: the caller's contract is the same.
     unsafe {
         // Each byte is a fraction of 256. Times three it takes ten bits, so every other byte has a word of its own;
@@ -52,7 +52,7 @@ unsafe fn digits<V: Vector, const COUNT: usize>(bytes: V::Bytes, out: Block, fir
             odd = V::add_words(odd, V::shift_left::<1>(odd));
             let (first_digit, second_digit) =
                 (V::and(V::shift_right::<8>(even), digit), V::and(V::shift_right::<8>(odd), digit));
-            out.columns::<V>(first + number * apart, V::or(first_digit, V::shift_left::<8>(second_digit)));
+            out.columns(first + number * apart, V::or(first_digit, V::shift_left::<8>(second_digit)));
             even = V::and(even, low);
             odd = V::and(odd, low);
         }

@@ -1,6 +1,6 @@
 //! `TQ2_0`: 256 values of two bits and a scale.
 
-use crate::panel::{Block, Unpack};
+use crate::panel::{Sink, Unpack};
 use crate::vector::Vector;
 
 use super::q2_k::two_bits;
@@ -16,12 +16,12 @@ impl Unpack for Tq2_0 {
     const MINIMUM: bool = false;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: Block) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 66 bytes (the last starts at 62), every write in the unpacked one.
         unsafe {
             let scale = V::half_to_float::<1>(V::gather(base.add(62), offsets));
             for group in 0..8 {
-                out.scale::<V>(group, scale);
+                out.scale(group, scale);
             }
             two_bits::<V>(base, offsets, out);
         }

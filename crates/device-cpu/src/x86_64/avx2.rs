@@ -169,6 +169,11 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     }
 
     #[inline(always)]
+    unsafe fn add_ints(a: __m256i, b: __m256i) -> __m256i {
+        _mm256_add_epi32(a, b)
+    }
+
+    #[inline(always)]
     unsafe fn to_float(value: __m256i) -> __m256 {
         _mm256_cvtepi32_ps(value)
     }

@@ -153,6 +153,11 @@ unsafe impl Vector for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn add_ints(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_add_epi32(a, b)
+    }
+
+    #[inline(always)]
     unsafe fn to_float(value: __m512i) -> __m512 {
         _mm512_cvtepi32_ps(value)
     }

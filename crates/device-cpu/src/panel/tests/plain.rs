@@ -164,6 +164,10 @@ unsafe impl Vector for Plain {
         [value; 16]
     }
 
+    unsafe fn add_ints(a: [i32; 16], b: [i32; 16]) -> [i32; 16] {
+        from_fn(|lane| a[lane].wrapping_add(b[lane]))
+    }
+
     unsafe fn to_float(value: [i32; 16]) -> [f32; 16] {
         value.map(|value| value as f32)
     }
