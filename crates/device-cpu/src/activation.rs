@@ -1,4 +1,4 @@
-//! Activations as the kernels read them, a few tokens side by side: bytes with one scale for 32 neighbours for the integer kernel,
+//! Activations as the kernels read them, a few tokens side by side: bytes with one scale for 128 neighbours for the integer kernel,
 //! numbers for the floating-point one.
 //!
 //! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time, the
@@ -7,8 +7,12 @@
 use crate::pool::Disjoint;
 use crate::vector::Vector;
 
-/// Columns that share a scale.
+/// Columns of a token that stand together.
 pub const GROUP: usize = 32;
+
+/// Columns that share a scale, the last ones of a row apart: whole groups. A scale for each group would cost a product for each of
+/// its sums, a quarter of all that scaling costs; llama.cpp has one for 32 columns with some types and for 256 with others.
+pub const SPAN: usize = 128;
 
 /// Most ways of correction at a time.
 pub const KINDS: usize = 4;
@@ -19,11 +23,11 @@ pub struct Activations {
     numbers: Vec<f32>,
     /// (tiles, columns / 32, tokens of the tile, 32).
     values: Vec<i8>,
-    /// (tiles, columns / 32, tokens of the tile).
+    /// (tiles, columns / 128, tokens of the tile).
     scales: Vec<f32>,
     corrections: [Corrections; KINDS],
     kinds: [Option<Correction>; KINDS],
-    rows: Rows,
+    columns: usize,
 }
 
 /// What makes up for how a storage type becomes unsigned bytes: a multiple of the sum of each group of activations.
@@ -44,14 +48,12 @@ struct Corrections {
 }
 
 /// Rows that go through a matrix together, and how they stand.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub struct Rows {
     /// The first.
     pub first: usize,
     /// How many.
     pub tokens: usize,
-    /// Their values.
-    pub columns: usize,
     /// Most tokens of a tile.
     pub widest: usize,
 }
@@ -91,16 +93,16 @@ impl Activations {
             .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
         let numbers = vec![0.0; values];
         let (values, scales) = (vec![0; values], vec![0.0; values.div_ceil(GROUP)]);
-        Self { numbers, values, scales, corrections, kinds: [None; KINDS], rows: Rows::default() }
+        Self { numbers, values, scales, corrections, kinds: [None; KINDS], columns: 0 }
     }
 
-    /// Starts over with other rows, and with these corrections; only columns that are a multiple of 32 may be quantised.
+    /// Starts over with other tokens of so many columns, and with these corrections; only columns that are a multiple of 32 may be quantised.
     ///
     /// # Panics
     /// If there are more rows than it was made for, or more than three kinds of correction.
-    pub fn begin(&mut self, rows: Rows, kinds: impl Iterator<Item = Correction>) {
-        assert!(rows.tokens * rows.columns <= self.values.len(), "made for fewer activations");
-        self.rows = rows;
+    pub fn begin(&mut self, tokens: usize, columns: usize, kinds: impl Iterator<Item = Correction>) {
+        assert!(tokens * columns <= self.values.len(), "made for fewer activations");
+        self.columns = columns;
         self.kinds = [None; KINDS];
         for kind in kinds {
             let place = self.kinds.iter_mut().find(|place| place.is_none_or(|other| other == kind));
@@ -110,20 +112,20 @@ impl Activations {
 
     /// The numbers of a tile, from column `column` on.
     pub fn numbers(&self, tile: Tile, column: usize) -> &[f32] {
-        let at = tile.token * self.rows.columns;
-        &self.numbers[at + column * tile.width..at + tile.width * self.rows.columns]
+        let at = tile.token * self.columns;
+        &self.numbers[at + column * tile.width..at + tile.width * self.columns]
     }
 
     /// The values of a tile, from group `group` of its columns on.
     pub fn values(&self, tile: Tile, group: usize) -> &[i8] {
-        let at = tile.token * self.rows.columns;
-        &self.values[at + group * GROUP * tile.width..at + tile.width * self.rows.columns]
+        let at = tile.token * self.columns;
+        &self.values[at + group * GROUP * tile.width..at + tile.width * self.columns]
     }
 
-    /// The scales of a tile, from group `group` of its columns on.
-    pub fn scales(&self, tile: Tile, group: usize) -> &[f32] {
-        let groups = self.rows.columns / GROUP;
-        &self.scales[tile.token * groups + group * tile.width..(tile.token + tile.width) * groups]
+    /// The scales of a tile, from span `span` of its columns on.
+    pub fn scales(&self, tile: Tile, span: usize) -> &[f32] {
+        let spans = self.columns.div_ceil(SPAN);
+        &self.scales[tile.token * spans + span * tile.width..(tile.token + tile.width) * spans]
     }
 
     /// The corrections of a tile, from group `group` of its columns on: minus the offset times each sum, or the sums.
@@ -132,7 +134,7 @@ impl Activations {
     /// If they were not asked for.
     pub fn corrections(&self, kind: Correction, tile: Tile, group: usize) -> (&[i32], &[f32]) {
         let index = self.kinds.iter().position(|&other| other == Some(kind)).expect("a kind that was asked for");
-        let groups = self.rows.columns / kind.group;
+        let groups = self.columns / kind.group;
         let range = tile.token * groups + group * tile.width..(tile.token + tile.width) * groups;
         let Corrections { offsets, sums } = &self.corrections[index];
         (&offsets[range.clone()], &sums[range])
@@ -149,16 +151,17 @@ impl Activations {
             values: Disjoint::new(&mut self.values),
             scales: Disjoint::new(&mut self.scales),
             corrections: std::array::from_fn(|_| each.next().flatten()),
-            rows: self.rows,
+            columns: self.columns,
         }
     }
 
-    /// A value, as the kernel sees it.
+    /// A value of one of `rows`, as the kernel sees it.
     #[cfg(test)]
-    pub fn value(&self, token: usize, column: usize) -> f64 {
-        let tile = self.rows.tile_of(token);
+    pub fn value(&self, rows: Rows, token: usize, column: usize) -> f64 {
+        let tile = rows.tile_of(token);
         let (group, slot) = (column / GROUP, token - tile.token);
-        f64::from(self.values(tile, group)[slot * GROUP + column % GROUP]) * f64::from(self.scales(tile, group)[slot])
+        let scale = self.scales(tile, column / SPAN)[slot];
+        f64::from(self.values(tile, group)[slot * GROUP + column % GROUP]) * f64::from(scale)
     }
 }
 
@@ -168,7 +171,7 @@ pub struct Writer<'a> {
     values: Disjoint<'a, i8>,
     scales: Disjoint<'a, f32>,
     corrections: [Option<CorrectionsWriter<'a>>; KINDS],
-    rows: Rows,
+    columns: usize,
 }
 
 struct CorrectionsWriter<'a> {
@@ -183,7 +186,7 @@ impl Writer<'_> {
     /// # Safety
     /// No other use of the row of `token`.
     pub unsafe fn pack(&self, tile: Tile, token: usize, x: &[f32]) {
-        let start = tile.token * self.rows.columns;
+        let start = tile.token * self.columns;
         if tile.width == 1 {
             // SAFETY: the row is in use once by the caller's word.
             unsafe { self.numbers.slice(start..start + x.len()) }.copy_from_slice(x);
@@ -196,18 +199,29 @@ impl Writer<'_> {
         }
     }
 
-    /// The places of a group's values and scale.
+    /// The place of a group's values.
     ///
     /// # Safety
     /// No other use of the same ones.
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
-    unsafe fn place(&self, tile: Tile, token: usize, group: usize) -> (&mut [i8; GROUP], &mut f32) {
-        let at = tile.token * (self.rows.columns / GROUP) + group * tile.width + token - tile.token;
+    unsafe fn values(&self, tile: Tile, token: usize, group: usize) -> &mut [i8; GROUP] {
+        let at = tile.token * (self.columns / GROUP) + group * tile.width + token - tile.token;
         // SAFETY: groups do not overlap, and this one is in use once by the caller's word.
-        let (values, scale) =
-            unsafe { (self.values.slice(at * GROUP..(at + 1) * GROUP), self.scales.slice(at..at + 1)) };
-        (values.try_into().expect("32 values"), &mut scale[0])
+        let values = unsafe { self.values.slice(at * GROUP..(at + 1) * GROUP) };
+        values.try_into().expect("32 values")
+    }
+
+    /// Keeps the scale of a span whose largest magnitude is `most`; gives what its values are multiplied by.
+    ///
+    /// # Safety
+    /// No other use of the same one.
+    #[inline(always)]
+    unsafe fn scale(&self, tile: Tile, token: usize, span: usize, most: f32) -> f32 {
+        let at = tile.token * self.columns.div_ceil(SPAN) + span * tile.width + token - tile.token;
+        // SAFETY: the scale is in use once by the caller's word.
+        unsafe { self.scales.slice(at..at + 1)[0] = most / 127.0 };
+        if most > 0.0 { 127.0 / most } else { 0.0 }
     }
 
     /// Keeps the corrections of a group; `sums` are those of its two halves.
@@ -218,7 +232,7 @@ impl Writer<'_> {
     unsafe fn correct(&self, tile: Tile, token: usize, group: usize, sums: [i32; 2]) {
         for CorrectionsWriter { offsets, sums: numbers, kind } in self.corrections.iter().flatten() {
             let parts = GROUP / kind.group;
-            let start = tile.token * (self.rows.columns / kind.group) + token - tile.token;
+            let start = tile.token * (self.columns / kind.group) + token - tile.token;
             for part in 0..parts {
                 let sum = if parts == 1 { sums[0] + sums[1] } else { sums[part] };
                 let at = start + (group * parts + part) * tile.width;
@@ -239,20 +253,23 @@ impl Writer<'_> {
     /// # Safety
     /// No other use of the row of `token`.
     pub unsafe fn quantise(&self, tile: Tile, token: usize, x: &[f32]) {
-        for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
-            // SAFETY: the row is in use once by the caller's word.
-            let (values, scale) = unsafe { self.place(tile, token, group) };
+        for (span, x) in x.chunks(SPAN).enumerate() {
             let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
-            *scale = most / 127.0;
-            let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
-            for (value, x) in values.iter_mut().zip(x) {
-                // The product is within ±127 up to rounding; not-a-number becomes zero.
-                *value = (x * inverse).round_ties_even() as i8;
+            // SAFETY: the row is in use once by the caller's word.
+            let inverse = unsafe { self.scale(tile, token, span, most) };
+            for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
+                let group = span * (SPAN / GROUP) + group;
+                // SAFETY: as above.
+                let values = unsafe { self.values(tile, token, group) };
+                for (value, x) in values.iter_mut().zip(x) {
+                    // The product is within ±127 up to rounding; not-a-number becomes zero.
+                    *value = (x * inverse).round_ties_even() as i8;
+                }
+                let (first, second) = values.split_at(GROUP / 2);
+                let sums = [first, second].map(|half| half.iter().map(|&value| i32::from(value)).sum());
+                // SAFETY: as above.
+                unsafe { self.correct(tile, token, group, sums) };
             }
-            let (first, second) = values.split_at(GROUP / 2);
-            let sums = [first, second].map(|half| half.iter().map(|&value| i32::from(value)).sum());
-            // SAFETY: as above.
-            unsafe { self.correct(tile, token, group, sums) };
         }
     }
 
@@ -262,31 +279,32 @@ impl Writer<'_> {
     /// No other use of the row of `token`; the CPU has the instructions of `V`.
     #[inline(always)]
     pub unsafe fn quantise_with<V: Vector>(&self, tile: Tile, token: usize, x: &[f32]) {
-        for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
-            // SAFETY: the row is in use once by the caller's word; vectors lie inside the arrays of a group, whose length is a
-            // whole number of them.
+        for (span, x) in x.chunks(SPAN).enumerate() {
+            // SAFETY: the row is in use once by the caller's word; vectors lie inside the groups, whose length is a whole number of
+            // them.
             unsafe {
-                let (values, scale) = self.place(tile, token, group);
-                let mut sums = [0; 2];
                 let mut most = V::float(0.0);
-                for at in (0..GROUP).step_by(V::LANES) {
+                for at in (0..x.len()).step_by(V::LANES) {
                     let value = V::load(x.as_ptr().add(at));
                     most = V::max(V::max(value, V::sub(V::float(0.0), value)), most);
                 }
-                let most = V::most(most);
-                *scale = most / 127.0;
-                let inverse = V::float(if most > 0.0 { 127.0 / most } else { 0.0 });
-                for half in 0..2 {
-                    let mut sum = V::float(0.0);
-                    for at in (16 * half..16 * half + 16).step_by(V::LANES) {
-                        let value = V::round(V::mul(V::load(x.as_ptr().add(at)), inverse));
-                        V::store_narrow(value, values.as_mut_ptr().add(at));
-                        sum = V::add(sum, value);
+                let inverse = V::float(self.scale(tile, token, span, V::most(most)));
+                for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
+                    let group = span * (SPAN / GROUP) + group;
+                    let values = self.values(tile, token, group);
+                    let mut sums = [0; 2];
+                    for half in 0..2 {
+                        let mut sum = V::float(0.0);
+                        for at in (16 * half..16 * half + 16).step_by(V::LANES) {
+                            let value = V::round(V::mul(V::load(x.as_ptr().add(at)), inverse));
+                            V::store_narrow(value, values.as_mut_ptr().add(at));
+                            sum = V::add(sum, value);
+                        }
+                        // Whole numbers of this size are exact.
+                        sums[half] = V::sum(sum) as i32;
                     }
-                    // Whole numbers of this size are exact.
-                    sums[half] = V::sum(sum) as i32;
+                    self.correct(tile, token, group, sums);
                 }
-                self.correct(tile, token, group, sums);
             }
         }
     }
@@ -301,7 +319,7 @@ mod tests {
         for widest in [4, 8, 12] {
             for tokens in 0..40 {
                 let first = tokens % 5;
-                let rows = Rows { first, tokens, columns: 32, widest };
+                let rows = Rows { first, tokens, widest };
                 let mut token = first;
                 while token < first + tokens {
                     let tile = rows.tile(token);

@@ -120,7 +120,7 @@ pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, 
     assert!(jobs.len() <= TOGETHER, "{} products of one input", jobs.len());
     let x = Input { x: &x[..tokens * columns], order: None, tokens };
     let kernels = scratch.kernels;
-    let rows = Rows { first: 0, tokens, columns, widest: kernels.widest_tile() };
+    let rows = Rows { first: 0, tokens, widest: kernels.widest_tile() };
     let mut each = jobs.iter_mut();
     let jobs: [_; TOGETHER] = std::array::from_fn(|_| {
         let Job { linear, gate, finish, out } = each.next()?;
@@ -172,7 +172,7 @@ pub fn grouped<'a>(
     let out = Disjoint::new(out);
     let shared = |index: usize| {
         let Group { linear, gate, tokens: (first, tokens), to } = group(index);
-        let rows = Rows { first, tokens, columns, widest: kernels.widest_tile() };
+        let rows = Rows { first, tokens, widest: kernels.widest_tile() };
         Shared::new(kernels, (linear, gate), finish, &out, (rows, to))
     };
     let strips = || shared(0).strips.into_iter().flat_map(|(own, gate)| [Some(own), gate]).flatten();
@@ -212,8 +212,7 @@ fn pack<I: Iterator<Item = Strips>>(
     if !quantised && !as_they_are {
         return;
     }
-    let rows = Rows { first: 0, tokens, columns, widest: kernels.widest_tile() };
-    scratch.activations.begin(rows, strips().filter_map(|strips| strips.correction));
+    scratch.activations.begin(tokens, columns, strips().filter_map(|strips| strips.correction));
     let writer = scratch.activations.writer();
     let grain = pool.grain(tokens).max(PACKED_MIN / columns);
     pool.split(tokens, grain, &|_, tokens| {

@@ -1,12 +1,12 @@
 //! The one integer kernel: packed rows times quantised activations, for a token as for a thousand.
 //!
 //! A panel holds unsigned bytes, four columns of every row beside each other. Sums inside a group are integers, exact in any order;
-//! the scaled sums run over groups in order.
+//! the scaled sums run over the groups of a span of activations in order, and over the spans.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::activation::{self, Activations, Correction, Tile};
+use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::product::{Ahead, CHUNK, LANES_MAX, Multiply, Panel, Part};
 use crate::vector::Vector;
 
@@ -85,6 +85,8 @@ impl<V: Vector> Sink<V> for Place {
 
 /// Most groups of a block.
 const GROUPS_MAX: usize = 16;
+/// Most spans of a block.
+const SPANS_MAX: usize = 2;
 
 /// A block that meets the only token as it is unpacked, without a panel.
 struct Meeting<'a, V: Vector, U> {
@@ -178,32 +180,26 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         tile: Tile,
         mut ahead: Ahead,
     ) -> [V::Float; R] {
-        let (blocks, groups) = (row_bytes / U::BYTES, U::COLUMNS / U::GROUP);
+        const { assert!(SPAN.is_multiple_of(U::COLUMNS) || U::COLUMNS.is_multiple_of(SPAN), "whole blocks, or spans") };
+        // A few blocks to a span, or a few spans to a block.
+        let run = const { SPAN.div_ceil(U::COLUMNS) };
+        let blocks = row_bytes / U::BYTES;
         let input = <Self as Multiply<V>>::input(x, 0..blocks * U::COLUMNS, tile);
         let each = ahead.each(blocks * R);
-        // SAFETY: the rows and the input hold the blocks; the rest is the caller's contract.
+        // SAFETY: the rows and the input hold the blocks and the spans; the rest is the caller's contract.
         unsafe {
             let mut total = [V::float(0.0); R];
             for r in 0..R {
                 let offsets = offsets::<V>(stored, row_bytes, r);
-                for block in 0..blocks {
-                    ahead.ask::<V>(each);
-                    let mut sums = [[V::int(0); GROUPS_MAX]; 2];
-                    let (mut scales, mut minimums) = ([V::float(0.0); GROUPS_MAX], [V::float(0.0); GROUPS_MAX]);
-                    for group in 0..groups {
-                        sums[0][group] = begun::<V, U>(&input, block * groups + group);
+                for first in (0..blocks).step_by(run) {
+                    let mut partial = [V::float(0.0); SPANS_MAX];
+                    for block in first..blocks.min(first + run) {
+                        ahead.ask::<V>(each);
+                        meet::<V, U>(stored.as_ptr().add(block * U::BYTES), &offsets, &input, block, &mut partial);
                     }
-                    let mut meeting = Meeting::<V, U> {
-                        x: input.values.add(block * U::COLUMNS),
-                        sums: &mut sums,
-                        scales: &mut scales,
-                        minimums: &mut minimums,
-                        unpack: PhantomData,
-                    };
-                    U::unpack::<V>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut meeting);
-                    for group in 0..groups {
-                        let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
-                        total[r] = scaled::<V, U, 1>(&input, block * groups + group, 0, parts, total[r]);
+                    for span in 0..const { U::COLUMNS.div_ceil(SPAN) } {
+                        let scale = V::float(*input.scales.add(first * U::COLUMNS / SPAN + span));
+                        total[r] = V::mul_add(partial[span], scale, total[r]);
                     }
                 }
             }
@@ -212,12 +208,13 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     }
 
     fn input(x: &Activations, columns: Range<usize>, tile: Tile) -> Input {
+        const { assert!(<Self as Multiply<V>>::COLUMNS.is_multiple_of(SPAN), "parts of whole spans") };
         let first = columns.start / activation::GROUP;
-        let (scales, groups) = (columns.len() / activation::GROUP, columns.len() / U::GROUP);
+        let (spans, groups) = (columns.len().div_ceil(SPAN), columns.len() / U::GROUP);
         let (offsets, sums) = x.corrections(const { correction::<U>() }, tile, columns.start / U::GROUP);
         Input {
             values: x.values(tile, first)[..columns.len() * tile.width].as_ptr(),
-            scales: x.scales(tile, first)[..scales * tile.width].as_ptr(),
+            scales: x.scales(tile, columns.start / SPAN)[..spans * tile.width].as_ptr(),
             offsets: offsets[..groups * tile.width].as_ptr(),
             sums: sums[..groups * tile.width].as_ptr(),
         }
@@ -233,11 +230,20 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     ) {
         let groups = part.columns / U::GROUP;
         let each = ahead.each(groups);
-        for number in 0..groups {
-            // SAFETY: the caller's contract is the same, and the part has the group.
+        for span in 0..groups.div_ceil(SPAN / U::GROUP) {
+            // SAFETY: the caller's contract is the same, and the part has the groups and the span.
             unsafe {
-                ahead.ask::<V>(each);
-                group::<V, U, R, T>(part.columns, panel, input, number, total);
+                let mut partial = [[V::float(0.0); T]; R];
+                for number in span * (SPAN / U::GROUP)..groups.min((span + 1) * (SPAN / U::GROUP)) {
+                    ahead.ask::<V>(each);
+                    group::<V, U, R, T>(part.columns, panel, input, number, &mut partial);
+                }
+                for t in 0..T {
+                    let scale = V::float(*input.scales.add(span * T + t));
+                    for r in 0..R {
+                        total[r][t] = V::mul_add(partial[r][t], scale, total[r][t]);
+                    }
+                }
             }
         }
     }
@@ -251,7 +257,7 @@ pub struct Input {
     sums: *const f32,
 }
 
-/// Adds the products of one group of columns.
+/// Adds the products of one group of columns, up to the scale of its activations.
 ///
 /// # Safety
 /// The panel and the input hold `columns` columns, and the group; the CPU has the instructions of `V`.
@@ -263,10 +269,10 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
     number: usize,
     total: &mut [[V::Float; T]; R],
 ) {
-    let (shared, first) = (number * U::GROUP / activation::GROUP, number * U::GROUP % activation::GROUP);
+    let (together, first) = (number * U::GROUP / activation::GROUP, number * U::GROUP % activation::GROUP);
     // SAFETY: panel and input have the group, of `U::GROUP` columns.
     unsafe {
-        let values = input.values.add(shared * T * activation::GROUP + first);
+        let values = input.values.add(together * T * activation::GROUP + first);
         let mut sum = [[V::int(0); T]; R];
         for t in 0..T {
             let begun = begun::<V, U>(input, number * T + t);
@@ -296,8 +302,46 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
             let scale = V::load(panel.scales.as_ptr().add(place));
             let minimum = if U::MINIMUM { V::load(panel.minimums.as_ptr().add(place)) } else { scale };
             for t in 0..T {
-                total[r][t] = scaled::<V, U, T>(input, number, t, (sum[r][t], scale, minimum), total[r][t]);
+                let sums = input.sums.add(number * T + t);
+                total[r][t] = scaled::<V, U>(sums, (sum[r][t], scale, minimum), total[r][t]);
             }
+        }
+    }
+}
+
+/// Adds the products of block number `number`, which is stored at `base + offsets[row]`, with the only token: to the first span's sum, or
+/// to those of the block's spans, up to the scales of the activations.
+///
+/// # Safety
+/// As [`Unpack::unpack`]; the input has the block.
+#[inline(always)]
+unsafe fn meet<V: Vector, U: Unpack>(
+    base: *const u8,
+    offsets: &[i32; LANES_MAX],
+    input: &Input,
+    number: usize,
+    partial: &mut [V::Float; SPANS_MAX],
+) {
+    let groups = const { U::COLUMNS / U::GROUP };
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let mut sums = [[V::int(0); GROUPS_MAX]; 2];
+        let (mut scales, mut minimums) = ([V::float(0.0); GROUPS_MAX], [V::float(0.0); GROUPS_MAX]);
+        for group in 0..groups {
+            sums[0][group] = begun::<V, U>(input, number * groups + group);
+        }
+        let mut meeting = Meeting::<V, U> {
+            x: input.values.add(number * U::COLUMNS),
+            sums: &mut sums,
+            scales: &mut scales,
+            minimums: &mut minimums,
+            unpack: PhantomData,
+        };
+        U::unpack::<V>(base, offsets, &mut meeting);
+        for group in 0..groups {
+            let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
+            let span = group * U::GROUP / SPAN;
+            partial[span] = scaled::<V, U>(input.sums.add(number * groups + group), parts, partial[span]);
         }
     }
 }
@@ -316,27 +360,22 @@ unsafe fn begun<V: Vector, U: Unpack>(input: &Input, index: usize) -> V::Int {
     }
 }
 
-/// Adds a group's sum, of which `parts` are the integer, the scale and the minimum, to the `total` of token `t` of `T`.
+/// Adds a group's sum to those before it, up to the scale of its activations. `parts` are the integer, the scale and the minimum; `sum` is
+/// where the sum of its activations stands, if there are minimums.
 ///
 /// # Safety
-/// The input has the group and the token; the CPU has the instructions of `V`.
+/// It stands there; the CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn scaled<V: Vector, U: Unpack, const T: usize>(
-    input: &Input,
-    group: usize,
-    t: usize,
+unsafe fn scaled<V: Vector, U: Unpack>(
+    sum: *const f32,
     parts: (V::Int, V::Float, V::Float),
     total: V::Float,
 ) -> V::Float {
-    let (sum, scale, minimum) = parts;
+    let (integer, scale, minimum) = parts;
     // SAFETY: the caller's contract is the same.
     unsafe {
-        let mut scaled = V::mul(V::to_float(sum), scale);
-        if U::MINIMUM {
-            scaled = V::sub_mul(minimum, V::float(*input.sums.add(group * T + t)), scaled);
-        }
-        let shared = group * U::GROUP / activation::GROUP;
-        V::mul_add(scaled, V::float(*input.scales.add(shared * T + t)), total)
+        let total = V::mul_add(V::to_float(integer), scale, total);
+        if U::MINIMUM { V::sub_mul(minimum, V::float(*sum), total) } else { total }
     }
 }
 

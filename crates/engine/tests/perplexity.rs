@@ -15,16 +15,18 @@ use kauri_tokenizer::Tokenizer;
 const CHUNK: usize = 1024;
 /// Those that the card's figures are for.
 const CHUNKS: usize = 20;
+/// The perplexity on the card, as trained and in `Q8_0`.
+const CARD: f64 = 39.91;
 /// Tokens of one pass.
 const PASS: usize = 256;
 
 #[test]
 fn perplexity_is_the_cards() {
     let Some((stored, tokens)) = default_model() else { return };
-    for (what, shape, card) in [("BF16", stored.clone(), 39.91), ("Q8_0", quantised(&stored, Quant::Q8_0), 39.91)] {
+    for (what, shape) in [("BF16", stored.clone()), ("Q8_0", quantised(&stored, Quant::Q8_0, 1))] {
         let found = perplexity(shape, CacheType::F16, &tokens, CHUNKS);
-        println!("{what}: {found:.3}, the card says {card}");
-        assert!((found / card - 1.0).abs() < 0.005, "{what}: {found}, expected {card} within 0.5%");
+        println!("{what}: {found:.3}, the card says {CARD}");
+        assert!((found / CARD - 1.0).abs() < 0.005, "{what}: {found}, expected {CARD} within 0.5%");
     }
 }
 
@@ -58,11 +60,23 @@ fn keys_and_values_in_bytes_cost_little() {
 fn check_costs(quants: &[Quant], chunks: usize) {
     let Some((stored, tokens)) = default_model() else { return };
     for &quant in quants {
-        let shape = quantised(&stored, quant);
-        let numbers = perplexity(quantised(&shape, Quant::F32), CacheType::F16, &tokens, chunks);
+        // Some types leave nothing of a model that was not trained for them, and what is left says nothing: then fewer of the
+        // matrices are written so, the others as they are stored.
+        let (every, shape, numbers) = [1, 2, 4, 8, 16, 32]
+            .into_iter()
+            .map(|every| {
+                let shape = quantised(&stored, quant, every);
+                let numbers = perplexity(quantised(&shape, Quant::F32, 1), CacheType::F16, &tokens, chunks);
+                (every, shape, numbers)
+            })
+            .find(|&(_, _, numbers)| numbers < 2.0 * CARD)
+            .expect("a model that stays one");
         let bytes = perplexity(shape, CacheType::F16, &tokens, chunks);
         let cost = bytes / numbers - 1.0;
-        println!("{}: {bytes:.3}, {numbers:.3} with activations as they are: {:+.3}%", quant.name(), 100.0 * cost);
+        let (name, cost_percent) = (quant.name(), 100.0 * cost);
+        println!(
+            "{name}, one matrix of {every}: {bytes:.3}, {numbers:.3} with activations as they are: {cost_percent:+.3}%"
+        );
         assert!(cost.abs() < 0.002, "{}: {bytes}, expected {numbers} within 0.2%", quant.name());
     }
 }
@@ -78,10 +92,15 @@ fn default_model() -> Option<(Shape<Weight>, Vec<u32>)> {
     Some((stored, tokenizer.encode_prompt(&text)))
 }
 
-/// The same model with every matrix written as `quant`, or as `Q8_0` where its rows are no whole number of blocks.
-fn quantised(shape: &Shape<Weight>, quant: Quant) -> Shape<Weight> {
+/// The same model with one matrix of `every` written as `quant`, or as `Q8_0` where its rows are no whole number of blocks.
+fn quantised(shape: &Shape<Weight>, quant: Quant, every: usize) -> Shape<Weight> {
+    let mut number = 0usize;
     let Ok(shape) = shape.try_map(&mut |weight| {
         let Weight::Matrix(matrix) = weight else { return Ok::<Weight, Infallible>(weight.clone()) };
+        number += 1;
+        if !number.is_multiple_of(every) {
+            return Ok(weight.clone());
+        }
         let mut values = vec![0.0; matrix.rows * matrix.columns];
         matrix.quant.dequantise(&matrix.data, &mut values);
         let quant = if matrix.columns.is_multiple_of(quant.block_len()) { quant } else { Quant::Q8_0 };

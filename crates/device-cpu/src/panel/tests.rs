@@ -202,15 +202,15 @@ fn check_product(kernels: Kernels, linear: &Linear<Weight>, x: &[f32]) {
 fn quantised(x: &[f32], columns: usize) -> Vec<f64> {
     let tokens = x.len() / columns;
     let mut activations = Activations::new(x.len());
-    let rows = Rows { first: 0, tokens, columns, widest: 8 };
-    activations.begin(rows, std::iter::empty());
+    let rows = Rows { first: 0, tokens, widest: 8 };
+    activations.begin(tokens, columns, std::iter::empty());
     let writer = activations.writer();
     for (token, x) in x.chunks_exact(columns).enumerate() {
         // SAFETY: one row at a time.
         unsafe { writer.quantise(rows.tile_of(token), token, x) };
     }
     let activations = &activations;
-    (0..tokens).flat_map(|token| (0..columns).map(move |column| activations.value(token, column))).collect()
+    (0..tokens).flat_map(|token| (0..columns).map(move |column| activations.value(rows, token, column))).collect()
 }
 
 #[test]

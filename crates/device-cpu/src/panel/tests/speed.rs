@@ -16,9 +16,9 @@ fn speed(kernels: Kernels) {
     let (name, run) = ceilings::arithmetic(kernels.isa());
     let peak = ceilings::operations(&mut Pool::new(1), run);
     println!("{name}: {:.0} Gop/s", peak / 1e9);
-    let (rows, columns) = (std::env::var("ROWS").map_or(2048, |r| r.parse().unwrap()), 1024);
+    let (rows, columns) = (2048, 1024);
     for quant in [Quant::Q8_0, Quant::Q4_0, Quant::Q4_K, Quant::Q6_K, Quant::BF16] {
-        for tokens in [1] {
+        for tokens in [1, 8, 512] {
             let random = &mut Random(7);
             let linear = normal_matrix(quant, rows, columns, random);
             let x = activations(tokens, columns, random);
