@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use crate::families::{FAMILIES, Family};
 use crate::name::{Name, Role};
+use crate::shape::Pooling;
 
 /// GGUF setting -> where `config.json` keeps it, first match wins; a dot goes into an object.
 const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
@@ -122,7 +123,7 @@ pub struct Config<'a> {
 
 enum Settings<'a> {
     Gguf { metadata: &'a Metadata, prefix: &'a str },
-    HuggingFace { directory: &'a Directory, prefix: &'static str },
+    HuggingFace { directory: &'a Directory, prefix: &'static str, layers: &'static str },
 }
 
 /// One setting, of either source.
@@ -155,8 +156,10 @@ impl<'a> Config<'a> {
                 let family = family.ok_or_else(|| unknown(name, &|family| family.hugging_face))?;
                 // Checkpoints of the bare body, without a head, leave the prefix out.
                 let used = |prefix: &&str| checkpoint.tensors.keys().any(|name| name.starts_with(*prefix));
-                let prefix = ["model.", "backbone."].into_iter().find(used);
-                (*family, Settings::HuggingFace { directory, prefix: prefix.unwrap_or_default() })
+                let prefix = ["model.", "backbone.", "bert.", "roberta."].into_iter().find(used).unwrap_or_default();
+                let inside = |layers: &&str| used(&format!("{prefix}{layers}").as_str());
+                let layers = ["encoder.layer.", "encoder.layers."].into_iter().find(inside).unwrap_or("layers.");
+                (*family, Settings::HuggingFace { directory, prefix, layers })
             }
         };
         Ok(Self { family, checkpoint, settings })
@@ -283,6 +286,33 @@ impl<'a> Config<'a> {
         numbers.map(Some).ok_or_else(|| self.invalid(key, &stated.to_string(), &format!("a list of {N} numbers")))
     }
 
+    /// How the rows of a text become one vector, where the model says it: by `pooling_type` of a GGUF, or by what
+    /// sentence-transformers keeps beside a safetensors file.
+    pub(crate) fn pooling(&self) -> Result<Option<Pooling>, Error> {
+        let Settings::HuggingFace { directory, .. } = &self.settings else {
+            return match self.setting("pooling_type").map(|setting| setting.as_u64()) {
+                // What a classifier reads, its family knows.
+                None | Some(Some(4)) => Ok(None),
+                Some(Some(0)) => Ok(Some(Pooling::Each)),
+                Some(Some(1)) => Ok(Some(Pooling::Mean)),
+                Some(Some(2)) => Ok(Some(Pooling::First)),
+                Some(Some(3)) => Ok(Some(Pooling::Last)),
+                Some(other) => Err(self.unsupported(format!("the pooling type {other:?}"))),
+            };
+        };
+        let modes = directory.pooling.iter().filter(|(key, value)| {
+            key.starts_with("pooling_mode") && (value.as_bool() == Some(true) || value.is_string())
+        });
+        let modes: Vec<&str> = modes.map(|(key, value)| value.as_str().unwrap_or(key)).collect();
+        match modes[..] {
+            [] => Ok(None),
+            ["pooling_mode_mean_tokens" | "mean"] => Ok(Some(Pooling::Mean)),
+            ["pooling_mode_cls_token" | "cls"] => Ok(Some(Pooling::First)),
+            ["pooling_mode_lasttoken" | "lasttoken"] => Ok(Some(Pooling::Last)),
+            _ => Err(self.unsupported(format!("the pooling {}", modes.join(" and ")))),
+        }
+    }
+
     /// Text, if the setting is there.
     pub fn text(&self, key: &str) -> Option<&'a str> {
         match self.setting(key)? {
@@ -404,7 +434,7 @@ impl<'a> Config<'a> {
 
     /// `blk.3.attn_q.weight` in a GGUF; `model.layers.3.self_attn.q_proj.weight` in a safetensors directory.
     fn file_name(&self, canonical: &str) -> String {
-        let Settings::HuggingFace { prefix, .. } = &self.settings else {
+        let Settings::HuggingFace { prefix, layers, .. } = &self.settings else {
             return canonical.to_owned();
         };
         let (layer, whole) = match canonical.strip_prefix("blk.").and_then(|rest| rest.split_once('.')) {
@@ -422,12 +452,15 @@ impl<'a> Config<'a> {
             None => format!("{}.{suffix}", named(slot).unwrap_or(slot)),
         };
         match layer {
-            Some(layer) => format!("{prefix}layers.{layer}.{name}"),
-            None if slot == "output" => name,
+            Some(layer) => format!("{prefix}{layers}{layer}.{name}"),
+            None if slot == "output" || HEADS.iter().any(|head| name.starts_with(head)) => name,
             None => format!("{prefix}{name}"),
         }
     }
 }
+
+/// How the names of tensors begin that stand beside the body of a model, without its prefix.
+const HEADS: &[&str] = &["classifier.", "score.", "head."];
 
 /// Where a Hugging Face name has the number of an expert.
 const EACH: &str = "{}";

@@ -4,10 +4,11 @@ use kauri_formats::Value;
 use serde_json::Value as Json;
 
 use crate::config::{Config, Error, Setting};
+use crate::encoder::summary;
 use crate::name::Name;
 use crate::shape::{
-    Activation, Attention, Block, Branch, Dense, Embed, Factors, Ffn, Head, Linear, Mixer, Norm, NormKind, Rope,
-    RopeScaling, RopeStyle, Shape, Wiring,
+    Activation, Attention, Block, Branch, Dense, Embed, Factors, Ffn, Head, Linear, Mixer, Norm, NormKind, Pooling,
+    Rope, RopeScaling, RopeStyle, Shape, Wiring,
 };
 
 // Limits on a description from outside. The largest open models are within a quarter of each.
@@ -211,11 +212,12 @@ pub fn decoder(
         hidden: numbers.hidden,
         vocab: numbers.vocab,
         context_tokens: numbers.context_tokens,
-        embed: Embed { table, scale: 1.0 },
+        embed: Embed { table, scale: 1.0, places: None, kinds: None, norm: None },
         ropes,
         blocks,
         norm: norm(config, numbers, "output_norm", numbers.hidden),
-        head: Head { output, scale: 1.0, soft_cap: None },
+        head: Head { output: Some(output), scale: 1.0, soft_cap: None },
+        summary: summary(config, numbers, Pooling::Last)?,
         left_out: config.drafting_names(numbers.layers..numbers.layers + numbers.draft_layers),
     })
 }
@@ -499,6 +501,7 @@ impl Layer<'_> {
             k_norm: None,
             rope: Some(0),
             window_tokens: self.window(false),
+            both_ways: false,
             soft_cap: None,
             scale: 1.0 / (head_dim as f32).sqrt(),
             sinks: None,

@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod decoder;
+pub mod encoder;
 pub mod families;
 mod latent;
 pub mod moe;
@@ -19,9 +20,9 @@ pub use config::{Config, Error};
 pub use families::Family;
 pub use name::{Name, Role};
 pub use shape::{
-    Activation, Attention, Block, Branch, Convolution, Dense, Embed, Factors, Ffn, GatedDelta, GroupRank, Groups, Head,
-    Latent, Linear, Mixer, Moe, Norm, NormKind, Parallel, Rope, RopeScaling, RopeStyle, Scoring, Shape, Shared,
-    ShortConv, State, StateSpace, StateSpaceScales, Wiring,
+    Activation, Attention, Block, Branch, Convolution, Curve, Dense, Embed, Factors, Ffn, GatedDelta, GroupRank,
+    Groups, Head, Latent, Linear, Mixer, Moe, Norm, NormKind, Parallel, Pooling, Refinement, Rope, RopeScaling,
+    RopeStyle, Scoring, Shape, Shared, ShortConv, State, StateSpace, StateSpaceScales, Summary, Wiring,
 };
 
 /// The family of a checkpoint and its shape, with the name of a tensor in every slot.

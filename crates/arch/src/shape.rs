@@ -7,10 +7,12 @@
 mod latent;
 mod moe;
 mod recurrent;
+mod summary;
 
 pub use latent::Latent;
 pub use moe::{GroupRank, Groups, Moe, Scoring, Shared};
 pub use recurrent::{Convolution, GatedDelta, Parallel, ShortConv, State, StateSpace, StateSpaceScales};
+pub use summary::{Curve, Pooling, Refinement, Summary};
 
 /// A model: what it holds and in which order it is applied.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct Shape<W> {
     pub norm: Norm<W>,
     /// The residual stream to logits.
     pub head: Head<W>,
+    /// What becomes of a text that is read for a vector or a score.
+    pub summary: Summary<W>,
     /// How the names of tensors begin that a file has besides, for drafting tokens: they are not used.
     pub left_out: Vec<String>,
 }
@@ -44,13 +48,19 @@ pub struct Embed<W> {
     pub table: W,
     /// Factor on every embedding.
     pub scale: f32,
+    /// `(context, hidden)`: the row of a token's place in its sequence is added.
+    pub places: Option<W>,
+    /// `(kinds, hidden)`: the first row is added; the last to tokens of the second text of a pair.
+    pub kinds: Option<W>,
+    /// Of the sum.
+    pub norm: Option<Norm<W>>,
 }
 
 /// The projection to logits.
 #[derive(Clone, Debug)]
 pub struct Head<W> {
-    /// `(vocab, hidden)`.
-    pub output: Linear<W>,
+    /// `(vocab, hidden)`. Without one a model writes nothing: what it gives are the normalised rows of its stream.
+    pub output: Option<Linear<W>>,
     /// Factor on every logit, before the cap.
     pub scale: f32,
     /// `cap * tanh(logit / cap)` where set.
@@ -75,6 +85,8 @@ pub enum Wiring {
     Sequential,
     /// Both read the block's input; their outputs are added together.
     Parallel,
+    /// As [`Self::Sequential`], but the norm behind an operation is of the stream after the addition (BERT).
+    NormedSums,
 }
 
 /// `x + scale * post_norm(op(norm(x)))`.
@@ -84,7 +96,7 @@ pub struct Branch<T, W> {
     pub norm: Option<Norm<W>>,
     /// The operation.
     pub op: T,
-    /// After the operation, before the addition.
+    /// After the operation, before the addition; after it with [`Wiring::NormedSums`].
     pub post_norm: Option<Norm<W>>,
     /// Factor on what is added.
     pub scale: f32,
@@ -134,6 +146,8 @@ pub struct Attention<W> {
     pub rope: Option<usize>,
     /// Tokens that a query sees, itself included; all where unset.
     pub window_tokens: Option<u32>,
+    /// Whether it sees as many of those behind it too, of all that its sequence has so far.
+    pub both_ways: bool,
     /// `cap * tanh(score / cap)` on the scaled scores where set.
     pub soft_cap: Option<f32>,
     /// Factor on the scores.
@@ -323,11 +337,16 @@ impl<W> Shape<W> {
             hidden: self.hidden,
             vocab: self.vocab,
             context_tokens: self.context_tokens,
-            embed: Embed { table: map(&self.embed.table)?, scale: self.embed.scale },
+            embed: self.embed.try_map(map)?,
             ropes: self.ropes.iter().map(|rope| rope.try_map(map)).collect::<Result<_, _>>()?,
             blocks: self.blocks.iter().map(|block| block.try_map(map)).collect::<Result<_, _>>()?,
             norm: self.norm.try_map(map)?,
-            head: Head { output: self.head.output.try_map(map)?, scale: self.head.scale, soft_cap: self.head.soft_cap },
+            head: Head {
+                output: self.head.output.as_ref().map(|output| output.try_map(map)).transpose()?,
+                scale: self.head.scale,
+                soft_cap: self.head.soft_cap,
+            },
+            summary: self.summary.try_map(map)?,
             left_out: self.left_out.clone(),
         })
     }
@@ -350,6 +369,11 @@ impl<W> Shape<W> {
         self.mixers().map(|mixer| mixer.state().values()).sum()
     }
 
+    /// Whether some token sees those behind it: then a text is computed in one step, or not at all.
+    pub fn reads_both_ways(&self) -> bool {
+        self.mixers().filter_map(Mixer::attention).any(|attention| attention.both_ways)
+    }
+
     /// The mixers of all layers that have one.
     pub fn mixers(&self) -> impl Iterator<Item = &Mixer<W>> {
         self.blocks.iter().filter_map(Block::mixer)
@@ -358,6 +382,18 @@ impl<W> Shape<W> {
     /// The feed-forward networks of all layers that have one.
     pub fn ffns(&self) -> impl Iterator<Item = &Ffn<W>> {
         self.blocks.iter().filter_map(|block| block.ffn.as_ref()).map(|branch| &branch.op)
+    }
+}
+
+impl<W> Embed<W> {
+    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Embed<V>, E> {
+        Ok(Embed {
+            table: map(&self.table)?,
+            scale: self.scale,
+            places: self.places.as_ref().map(&mut *map).transpose()?,
+            kinds: self.kinds.as_ref().map(&mut *map).transpose()?,
+            norm: self.norm.as_ref().map(|norm| norm.try_map(map)).transpose()?,
+        })
     }
 }
 
@@ -465,6 +501,7 @@ impl<W> Attention<W> {
             output: self.output.try_map(map)?,
             rope: self.rope,
             window_tokens: self.window_tokens,
+            both_ways: self.both_ways,
             soft_cap: self.soft_cap,
             scale: self.scale,
             sinks: self.sinks.as_ref().map(map).transpose()?,

@@ -44,6 +44,7 @@ pub struct Numbers<'a> {
     /// Values of a value.
     value_dim: u32,
     window_tokens: Option<u32>,
+    both_ways: bool,
     soft_cap: Option<f32>,
     scale: f32,
     sinks: Option<&'a [f32]>,
@@ -108,9 +109,9 @@ struct Softmax {
 
 impl<'a> From<&'a Attention<Weight>> for Numbers<'a> {
     fn from(attention: &'a Attention<Weight>) -> Self {
-        let Attention { heads, kv_heads, head_dim, window_tokens, soft_cap, scale, .. } = *attention;
+        let Attention { heads, kv_heads, head_dim, window_tokens, both_ways, soft_cap, scale, .. } = *attention;
         let sinks = attention.sinks.as_ref().map(Weight::vector);
-        Self { heads, kv_heads, head_dim, value_dim: head_dim, window_tokens, soft_cap, scale, sinks }
+        Self { heads, kv_heads, head_dim, value_dim: head_dim, window_tokens, both_ways, soft_cap, scale, sinks }
     }
 }
 
@@ -123,6 +124,7 @@ impl<'a> From<&'a Latent<Weight>> for Numbers<'a> {
             head_dim: latent.row(),
             value_dim: latent.latent,
             window_tokens: None,
+            both_ways: false,
             soft_cap: None,
             scale: latent.scale,
             sinks: None,
@@ -232,9 +234,10 @@ impl Task<'_> {
 
     /// The positions that row `row` of a sequence sees.
     fn seen(&self, sequence: &Sequence, row: usize) -> Range<usize> {
-        let position = sequence.cached_tokens as usize + row / self.group();
-        let window = self.attention.window_tokens.map_or(usize::MAX, |window| window as usize);
-        (position + 1).saturating_sub(window)..position + 1
+        let position = sequence.cached_tokens + (row / self.group()) as u32;
+        let Numbers { window_tokens, both_ways, .. } = self.attention;
+        let sees = formula::sees(window_tokens, both_ways, position, sequence.positions().end);
+        sees.start as usize..sees.end as usize
     }
 
     /// A row's place among the heads of all tokens.

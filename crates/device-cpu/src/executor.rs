@@ -15,6 +15,7 @@ pub struct CpuExecutor {
     shape: Shape<Weight>,
     plan: Plan,
     cpu: Cpu,
+    both_ways: bool,
     rows: usize,
     tokens: Vec<Option<u32>>,
     measuring: bool,
@@ -35,7 +36,8 @@ impl CpuExecutor {
         cache::probe(caches.chain(rows).fold(states, u64::saturating_add))?;
         let cpu = Cpu::new(&shape, &plan, kernels, threads);
         let tokens = Vec::with_capacity(plan.batch_outputs as usize);
-        Ok(Self { shape, plan, cpu, rows: 0, tokens, measuring: false, costs: Vec::new() })
+        let both_ways = shape.reads_both_ways();
+        Ok(Self { shape, plan, cpu, both_ways, rows: 0, tokens, measuring: false, costs: Vec::new() })
     }
 }
 
@@ -51,6 +53,8 @@ impl Executor for CpuExecutor {
 
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
         batch.check(&self.plan, self.shape.vocab);
+        let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
+        assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
         self.rows = batch.outputs.len();
         self.cpu.begin(batch);
         let blocks = 0..self.shape.blocks.len();
@@ -71,15 +75,23 @@ impl Executor for CpuExecutor {
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
         assert_eq!(choices.len(), self.rows, "one choice for every output row");
+        self.tokens.clear();
+        if self.shape.head.output.is_none() {
+            self.tokens.resize(self.rows, None);
+            return Ok(Sampled { tokens: &self.tokens, logits: &[] });
+        }
         let vocab = self.shape.vocab as usize;
         let logits = &self.cpu.buffer(Buffer::Logits)[..self.rows * vocab];
-        self.tokens.clear();
         self.tokens.extend(choices.iter().zip(logits.chunks_exact(vocab)).map(|(choice, row)| match choice {
             Choice::Nothing | Choice::Logits => None,
             Choice::Greedy { mask } => greedy(row, *mask),
         }));
         let wanted = choices.iter().any(|choice| matches!(choice, Choice::Logits));
         Ok(Sampled { tokens: &self.tokens, logits: if wanted { logits } else { &[] } })
+    }
+
+    fn rows(&mut self) -> Result<&[f32], DeviceError> {
+        Ok(&self.cpu.buffer(Buffer::Last)[..self.rows * self.shape.hidden as usize])
     }
 
     fn measure(&mut self, on: bool) {

@@ -35,6 +35,8 @@ pub struct Sequence {
     /// The longest this sequence may become; settles what depends on length (the rope factors of some families) once for
     /// all its tokens.
     pub reach_tokens: u32,
+    /// Where the second text of a pair begins: a position, past the end where there is but one text.
+    pub second_start: u32,
 }
 
 /// What a device is sized for at load.
@@ -142,7 +144,13 @@ impl Batch {
             pages: page_start..self.pages.len(),
             slot,
             reach_tokens,
+            second_start: u32::MAX,
         });
+    }
+
+    /// Says that the sequence that was added last is a pair of texts, the second of which begins at this position.
+    pub fn pair(&mut self, second_start: u32) {
+        self.sequences.last_mut().expect("a sequence that was added").second_start = second_start;
     }
 
     /// Checks that the batch fits what a device was sized for: a mistake above the seam, not an outcome.

@@ -135,7 +135,7 @@ impl Buffer {
             }
             Self::Scores => experts,
             Self::Mixture => hidden * usize::from(experts > 0),
-            Self::Logits => shape.vocab as usize,
+            Self::Logits => shape.head.output.as_ref().map_or(0, |output| output.rows as usize),
         };
         let rows = match self.extent() {
             Extent::Tokens => plan.batch_tokens,

@@ -10,8 +10,8 @@ mod recurrent;
 use std::fmt::Debug;
 
 use kauri_arch::{
-    Activation, Attention, Block, Branch, Embed, Ffn, Head, Linear, Mixer, Norm, NormKind, Rope, RopeScaling,
-    RopeStyle, Shape, Wiring,
+    Activation, Attention, Block, Branch, Embed, Ffn, Head, Linear, Mixer, Norm, NormKind, Pooling, Rope, RopeScaling,
+    RopeStyle, Shape, Summary, Wiring,
 };
 use kauri_formats::{Bytes, Quant};
 
@@ -54,6 +54,9 @@ pub struct Tolerance {
     /// either, by the last bit of what was computed.
     pub half_cache: f32,
 }
+
+/// The longest sequence of any case.
+const CONTEXT_TOKENS: u32 = 64;
 
 /// Numbers of rows and columns that are a multiple of nothing, or just past a multiple of everything.
 const SIZES: [u32; 6] = [1, 2, 31, 33, 255, 257];
@@ -144,7 +147,11 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
     cases.push(Case { cache: CacheType::F32, norm: NormKind::Layer, biased: true, ..wide.clone() });
     cases.push(Case { activation: Activation::GeluTanh, style: RopeStyle::Pairs, soft_cap: Some(2.0), ..wide.clone() });
     cases.push(Case { activation: Activation::Gelu, window_tokens: Some(3), gated: false, ..wide.clone() });
-    cases.push(Case { activation: Activation::ReluSquared, wiring: Wiring::Parallel, biased: true, ..wide });
+    cases.push(Case { activation: Activation::ReluSquared, wiring: Wiring::Parallel, biased: true, ..wide.clone() });
+    let encoder =
+        Case { norm: NormKind::Layer, wiring: Wiring::NormedSums, biased: true, head_norm: true, ..usual.clone() };
+    cases.push(Case { window_tokens: Some(4), ..encoder.clone() });
+    cases.push(Case { gated: false, head_norm: false, heads: 3, kv_heads: 3, head_dim: 16, ..encoder });
     cases.push(Case { heads: 6, kv_heads: 2, head_dim: 16, window_tokens: Some(1), vocab: 1, ..usual.clone() });
     cases.push(Case {
         heads: 8,
@@ -228,6 +235,7 @@ fn batches(vocab: u32, plan: Plan) -> Vec<Batch> {
     silent.push(&tokens(2, 3), 0, &all[1..2], 1, 64, 0);
     let mut ragged = Batch::default();
     ragged.push(&tokens(3, 17), 0, &all[..2], 2, 64, 2);
+    ragged.pair(5);
     ragged.push(&tokens(4, 1), 0, &all[2..3], 0, 64, 1);
     ragged.push(&tokens(5, 9), 0, &all[3..4], 3, 64, 9);
     let mut full = Batch::default();
@@ -270,8 +278,8 @@ impl Case {
             family: "conformance",
             hidden,
             vocab: self.vocab,
-            context_tokens: 64,
-            embed: Embed { table: matrix(&mut random, self.quant_for(hidden), self.vocab, hidden), scale: 3.0 },
+            context_tokens: CONTEXT_TOKENS,
+            embed: self.embed(&mut random),
             ropes: vec![Rope {
                 style: self.style,
                 dims: self.latents.map_or(self.head_dim / 4 * 2, |latents| latents.rope_dims),
@@ -280,8 +288,25 @@ impl Case {
             }],
             blocks,
             norm: self.norm_of(&mut random, hidden),
-            head: Head { output: self.linear(&mut random, self.vocab, hidden), scale: 0.25, soft_cap: self.soft_cap },
+            head: Head {
+                output: Some(self.linear(&mut random, self.vocab, hidden)),
+                scale: 0.25,
+                soft_cap: self.soft_cap,
+            },
+            summary: Summary::pooled(Pooling::Last),
             left_out: Vec::new(),
+        }
+    }
+
+    /// That of an encoder, where sums are normalised, has all there is to have.
+    fn embed(&self, random: &mut Random) -> Embed<Weight> {
+        let (encodes, hidden) = (self.wiring == Wiring::NormedSums, self.hidden);
+        Embed {
+            table: matrix(random, self.quant_for(hidden), self.vocab, hidden),
+            scale: 3.0,
+            places: encodes.then(|| matrix(random, self.quant_for(hidden), CONTEXT_TOKENS, hidden)),
+            kinds: encodes.then(|| matrix(random, Quant::F16, 2, hidden)),
+            norm: encodes.then(|| self.norm_of(random, hidden)),
         }
     }
 
@@ -300,6 +325,7 @@ impl Case {
             k_norm: self.head_norm.then(|| self.norm_of(random, kv)),
             rope: Some(0),
             window_tokens: self.window_tokens,
+            both_ways: self.wiring == Wiring::NormedSums,
             soft_cap: self.soft_cap,
             scale: 0.2,
             sinks: self.sinks.map(|size| Weight::Vector(random.values(self.heads as usize, size))),

@@ -20,11 +20,18 @@ pub trait Executor: Send {
     /// When the device is lost.
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError>;
 
-    /// What is wanted of each output row of the launched batch, in order; waits for it.
+    /// What is wanted of each output row of the launched batch, in order; waits for it. A model without a vocabulary to write in
+    /// has no tokens and no logits.
     ///
     /// # Errors
     /// When the device is lost.
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError>;
+
+    /// The output rows of the launched batch behind the last norm, in order: (rows, hidden); waits for it.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    fn rows(&mut self) -> Result<&[f32], DeviceError>;
 
     /// Measures every operation from the next launch on, or stops.
     fn measure(&mut self, on: bool);

@@ -2,9 +2,11 @@
 //!
 //! Devices are checked against these; the scalar CPU device runs them. Nothing here knows a buffer, a batch or a device.
 
-use kauri_arch::{Activation, GroupRank, Groups, Moe, NormKind, Scoring};
+use std::ops::Range;
 
-use crate::weight::Matrix;
+use kauri_arch::{Activation, Embed, GroupRank, Groups, Moe, NormKind, Scoring};
+
+use crate::weight::{Matrix, Weight};
 
 /// Independent partial sums of [`dot`]: enough for the compiler to use vector registers.
 const LANES: usize = 16;
@@ -68,6 +70,23 @@ pub fn norm(kind: NormKind, epsilon: f32, weight: &[f32], bias: Option<&[f32]>, 
     if let Some(bias) = bias {
         x.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
     }
+}
+
+/// The rows that are added to a token's own: of its place, and of which text of a pair it belongs to.
+pub fn added(embed: &Embed<Weight>, position: u32, second_start: u32) -> [Option<(&Matrix, usize)>; 2] {
+    let place = embed.places.as_ref().map(|places| (places.matrix(), position as usize));
+    let kind = embed.kinds.as_ref().map(|kinds| {
+        let kinds = kinds.matrix();
+        (kinds, if position < second_start { 0 } else { kinds.rows - 1 })
+    });
+    [place, kind]
+}
+
+/// The positions that a query sees, of a sequence that has `end` tokens.
+pub fn sees(window_tokens: Option<u32>, both_ways: bool, position: u32, end: u32) -> Range<u32> {
+    let window = window_tokens.unwrap_or(u32::MAX);
+    let last = if both_ways { position.saturating_add(window).min(end) } else { position + 1 };
+    (position + 1).saturating_sub(window)..last
 }
 
 /// The elementwise function of a feed-forward network.

@@ -17,23 +17,37 @@ use crate::ops::Ops;
 pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, blocks: Range<usize>) {
     if blocks.start == 0 {
         device.embed(&shape.embed);
+        if let Some(norm) = &shape.embed.norm {
+            device.norm(norm, 1, Buffer::Stream, Buffer::Stream);
+        }
     }
     let last = blocks.end == shape.blocks.len();
     for index in blocks {
         let block = &shape.blocks[index];
         match block.wiring {
             Wiring::Sequential => {
-                block.mixer.iter().for_each(|mixer| mix(device, index, mixer));
+                block.mixer.iter().for_each(|mixer| mix(device, index, mixer, mixer.post_norm.as_ref()));
                 block.ffn.iter().for_each(|ffn| {
                     feed(device, ffn);
-                    finish(device, ffn);
+                    finish(device, ffn, ffn.post_norm.as_ref());
+                });
+            }
+            Wiring::NormedSums => {
+                block.mixer.iter().for_each(|mixer| {
+                    mix(device, index, mixer, None);
+                    settle(device, mixer.post_norm.as_ref());
+                });
+                block.ffn.iter().for_each(|ffn| {
+                    feed(device, ffn);
+                    finish(device, ffn, None);
+                    settle(device, ffn.post_norm.as_ref());
                 });
             }
             // Both branches read the stream before either adds to it.
             Wiring::Parallel => {
                 block.ffn.iter().for_each(|ffn| feed(device, ffn));
-                block.mixer.iter().for_each(|mixer| mix(device, index, mixer));
-                block.ffn.iter().for_each(|ffn| finish(device, ffn));
+                block.mixer.iter().for_each(|mixer| mix(device, index, mixer, mixer.post_norm.as_ref()));
+                block.ffn.iter().for_each(|ffn| finish(device, ffn, ffn.post_norm.as_ref()));
             }
         }
     }
@@ -42,9 +56,21 @@ pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, blocks
     }
 }
 
-/// `Stream` += the mixer of block `index`.
-fn mix<D: Ops + ?Sized>(device: &mut D, index: usize, branch: &Branch<Mixer<D::Weight>, D::Weight>) {
-    let (norm, post_norm, scale) = (branch.norm.as_ref(), branch.post_norm.as_ref(), branch.scale);
+/// The norm of the stream itself.
+fn settle<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weight>>) {
+    if let Some(norm) = norm {
+        device.norm(norm, 1, Buffer::Stream, Buffer::Stream);
+    }
+}
+
+/// `Stream` += the mixer of block `index`, behind `post_norm`.
+fn mix<D: Ops + ?Sized>(
+    device: &mut D,
+    index: usize,
+    branch: &Branch<Mixer<D::Weight>, D::Weight>,
+    post_norm: Option<&Norm<D::Weight>>,
+) {
+    let (norm, scale) = (branch.norm.as_ref(), branch.scale);
     match &branch.op {
         Mixer::Attention(attention) => {
             let gathered = attend(device, index, norm, attention);
@@ -166,9 +192,13 @@ fn feed<D: Ops + ?Sized>(device: &mut D, branch: &Branch<Ffn<D::Weight>, D::Weig
 }
 
 /// That -> `Stream`.
-fn finish<D: Ops + ?Sized>(device: &mut D, branch: &Branch<Ffn<D::Weight>, D::Weight>) {
+fn finish<D: Ops + ?Sized>(
+    device: &mut D,
+    branch: &Branch<Ffn<D::Weight>, D::Weight>,
+    post_norm: Option<&Norm<D::Weight>>,
+) {
     match &branch.op {
-        Ffn::Dense(dense) => device.project(&dense.down, Buffer::Gate, branch.post_norm.as_ref(), branch.scale),
-        Ffn::Moe(_) => device.conclude(Buffer::Mixture, branch.post_norm.as_ref(), branch.scale),
+        Ffn::Dense(dense) => device.project(&dense.down, Buffer::Gate, post_norm, branch.scale),
+        Ffn::Moe(_) => device.conclude(Buffer::Mixture, post_norm, branch.scale),
     }
 }

@@ -11,6 +11,7 @@ use kauri_arch::{
 
 use crate::batch::{Batch, CacheType};
 use crate::buffers::{Buffer, Extent};
+use crate::formula;
 use crate::ops::{Ops, Part, Share};
 use crate::weight::Weight;
 
@@ -129,8 +130,10 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
         let head_dim = u64::from(attention.head_dim);
         let mut cost = Self::elementwise(self.rows(Buffer::Query) * heads * head_dim, 0);
         for sequence in &self.batch.sequences {
-            let window = attention.window_tokens.unwrap_or(u32::MAX);
-            let seen: u64 = sequence.positions().map(|position| u64::from((position + 1).min(window))).sum();
+            let (window, end) = (attention.window_tokens.unwrap_or(u32::MAX), sequence.positions().end);
+            let sees =
+                |position| formula::sees(attention.window_tokens, attention.both_ways, position, end).len() as u64;
+            let seen: u64 = sequence.positions().map(sees).sum();
             let read = sequence.positions().end.min(window.saturating_add(sequence.tokens.len() as u32));
             cost.operations += 4 * seen * heads * head_dim;
             cost.bytes += 2 * u64::from(read) * kv_heads * self.cache.head_bytes(attention.head_dim);
@@ -351,7 +354,8 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
     }
 
     fn head(&mut self, norm: &Norm<Weight>, head: &Head<Weight>) {
-        let cost = Self::linear_cost(&head.output, self.rows(Buffer::Last));
+        let rows = self.rows(Buffer::Last);
+        let cost = head.output.as_ref().map_or(Cost::default(), |output| Self::linear_cost(output, rows));
         self.run("head", cost, |device| device.head(norm, head));
     }
 }

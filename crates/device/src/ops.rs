@@ -46,7 +46,7 @@ pub trait Ops {
     /// A resident weight.
     type Weight;
 
-    /// `Stream[t] = table[token[t]] * scale`.
+    /// `Stream[t] = table[token[t]] * scale`, and what else is added before the norm, which is an operation of its own.
     fn embed(&mut self, embed: &Embed<Self::Weight>);
 
     /// Normalises each of `groups` groups of `norm.width` values in every row of `from` into `to`, which may be `from`. Where
@@ -63,7 +63,8 @@ pub trait Ops {
     /// Writes the rows of `Key` and `Value` to the pages of their sequences, in the cache of block `block`.
     fn store(&mut self, block: usize, attention: &Attention<Self::Weight>);
 
-    /// `Mixed[t] = softmax(scale * Query[t] K^T) V` over the cached tokens of the row's sequence up to its own position.
+    /// `Mixed[t] = softmax(scale * Query[t] K^T) V` over the cached tokens of the row's sequence up to its own position; both ways,
+    /// up to the last of them.
     fn attend(&mut self, block: usize, attention: &Attention<Self::Weight>);
 
     /// What latent attention compares and keeps, before rope: to each head of `Query` the values of `Parts` that have a position,
@@ -167,7 +168,7 @@ pub trait Ops {
         reference::project(self, linear, from, norm, scale);
     }
 
-    /// The stream of the wanted tokens to their logits. `Stream` -> `Logits`.
+    /// The stream of the wanted tokens to their logits, if the model has such. `Stream` -> `Last`, normalised, -> `Logits`.
     fn head(&mut self, norm: &Norm<Self::Weight>, head: &Head<Self::Weight>) {
         reference::head(self, norm, head);
     }

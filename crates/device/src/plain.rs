@@ -94,10 +94,17 @@ impl Ops for Plain {
 
     fn embed(&mut self, embed: &Embed<Weight>) {
         let table = embed.table.matrix();
-        for (index, &token) in self.batch.tokens.iter().enumerate() {
-            let row = &mut self.buffers[Buffer::Stream as usize][index * table.columns..][..table.columns];
-            table.quant.dequantise(table.row(token as usize), row);
-            row.iter_mut().for_each(|value| *value *= embed.scale);
+        let mut added = vec![0.0; table.columns];
+        for sequence in &self.batch.sequences {
+            for (index, position) in sequence.tokens.clone().zip(sequence.positions()) {
+                let row = &mut self.buffers[Buffer::Stream as usize][index * table.columns..][..table.columns];
+                table.quant.dequantise(table.row(self.batch.tokens[index] as usize), row);
+                row.iter_mut().for_each(|value| *value *= embed.scale);
+                for (table, of_row) in formula::added(embed, position, sequence.second_start).into_iter().flatten() {
+                    table.quant.dequantise(table.row(of_row), &mut added);
+                    row.iter_mut().zip(&added).for_each(|(value, added)| *value += added);
+                }
+            }
         }
     }
 
@@ -162,7 +169,8 @@ impl Ops for Plain {
         for sequence in &self.batch.sequences {
             let pages = &self.batch.pages[sequence.pages.clone()];
             for (index, position) in sequence.tokens.clone().zip(sequence.positions()) {
-                let first = attention.window_tokens.map_or(0, |window| (position + 1).saturating_sub(window));
+                let sees =
+                    formula::sees(attention.window_tokens, attention.both_ways, position, sequence.positions().end);
                 for head in 0..heads {
                     let at = (index * heads + head) * head_dim;
                     let q = &self.buffers[Buffer::Query as usize][at..at + head_dim];
@@ -170,7 +178,8 @@ impl Ops for Plain {
                         let place = self.place(pages, seen);
                         (place * kv_heads + head / (heads / kv_heads)) * head_dim
                     };
-                    let mut weights: Vec<f32> = (first..=position)
+                    let mut weights: Vec<f32> = sees
+                        .clone()
                         .map(|seen| {
                             let k = &self.cache[block][0][row(seen)..][..head_dim];
                             let score = formula::dot(q, k) * attention.scale;
@@ -182,7 +191,7 @@ impl Ops for Plain {
                         sum += (sinks.vector()[head] - most).exp();
                     }
                     let mut mixed = vec![0.0; head_dim];
-                    for (seen, weight) in (first..=position).zip(&weights) {
+                    for (seen, weight) in sees.clone().zip(&weights) {
                         let v = &self.cache[block][1][row(seen)..][..head_dim];
                         mixed.iter_mut().zip(v).for_each(|(sum, v)| *sum += weight * v);
                     }

@@ -178,7 +178,8 @@ pub fn project<D: Ops + ?Sized>(
 pub fn head<D: Ops + ?Sized>(device: &mut D, norm: &Norm<D::Weight>, head: &Head<D::Weight>) {
     device.gather();
     device.norm(norm, 1, Buffer::Last, Buffer::Last);
-    device.linear(&head.output, Buffer::Last, Buffer::Logits);
+    let Some(output) = &head.output else { return };
+    device.linear(output, Buffer::Last, Buffer::Logits);
     if head.scale != 1.0 || head.soft_cap.is_some() {
         device.scale_logits(head.scale, head.soft_cap);
     }

@@ -53,6 +53,8 @@ pub struct Directory {
     pub tokenizer_config: Map<String, Json>,
     /// `chat_template.jinja` if there, else the template in `tokenizer_config.json`.
     pub chat_template: Option<String>,
+    /// `1_Pooling/config.json`, as sentence-transformers writes it; empty when absent.
+    pub pooling: Map<String, Json>,
 }
 
 /// One tensor: its type, its dimensions and its bytes.

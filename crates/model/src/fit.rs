@@ -56,6 +56,14 @@ pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<(Plan, u32), WindowError
     Ok((plan, window))
 }
 
+/// The same sizes for reading up to so many texts in one step; where they are read `both_ways`, each up to the window.
+pub fn for_reading(plan: &Plan, window_tokens: u32, texts: u32, both_ways: bool) -> Plan {
+    let batch_tokens = if both_ways { plan.batch_tokens.max(window_tokens) } else { plan.batch_tokens };
+    // The last page of each text may be half empty.
+    let pages = window_tokens.max(batch_tokens).div_ceil(PAGE_TOKENS) + texts;
+    Plan { pages, batch_tokens, batch_outputs: batch_tokens, slots: texts, ..*plan }
+}
+
 /// Bytes of keys and values that one token adds, over all layers; scales are counted.
 pub fn cache_bytes_per_token<W>(shape: &Shape<W>, cache: CacheType) -> u64 {
     let layers = shape.mixers().map(|mixer| match (mixer.latent(), mixer.attention()) {
@@ -111,7 +119,9 @@ pub fn bytes_per_token(shape: &Shape<Weight>) -> u64 {
     });
     let table = shape.embed.table.matrix();
     let idle = idle(shape, |linear| linear.weight.matrix().data.len() as u64);
-    bytes - table.data.len() as u64 + table.row_bytes() as u64 - idle
+    let places = shape.embed.places.as_ref().map(Weight::matrix);
+    let unread = [Some(table), places].into_iter().flatten();
+    bytes - unread.map(|table| (table.data.len() - table.row_bytes()) as u64).sum::<u64>() - idle
 }
 
 /// The sum of `size` over the matrices of as many experts as a token does not choose; those of a layer are of one size.

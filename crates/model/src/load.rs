@@ -139,7 +139,7 @@ fn values_of(matrix: &Matrix) -> Bytes {
 
 /// Whether a tensor that no slot names repeats what the shape has from elsewhere, or only drafts tokens.
 fn derived(name: &str, names: &Shape<Name>) -> bool {
-    let tied = names.head.output.weight == names.embed.table;
+    let tied = names.head.output.as_ref().is_none_or(|output| output.weight == names.embed.table);
     let drafts = names.left_out.iter().any(|start| name.starts_with(start));
     drafts || name.ends_with(".rotary_emb.inv_freq") || (tied && name == "lm_head.weight")
 }

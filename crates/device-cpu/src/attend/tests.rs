@@ -71,6 +71,7 @@ impl Case {
             k_norm: None,
             rope: None,
             window_tokens: self.window_tokens,
+            both_ways: false,
             soft_cap: self.soft_cap,
             scale: self.scale,
             sinks: None,

@@ -2,7 +2,8 @@
 
 use kauri_arch::{
     Activation, Attention, Block, Branch, Convolution, Dense, Embed, Ffn, GatedDelta, Head, Linear, Mixer, Norm,
-    NormKind, Parallel, Rope, RopeScaling, RopeStyle, Shape, ShortConv, StateSpace, StateSpaceScales, Wiring,
+    NormKind, Parallel, Pooling, Rope, RopeScaling, RopeStyle, Shape, ShortConv, StateSpace, StateSpaceScales, Summary,
+    Wiring,
 };
 use kauri_formats::Quant;
 
@@ -112,10 +113,17 @@ impl Case {
             hidden,
             vocab: 17,
             context_tokens: 64,
-            embed: Embed { table: matrix(&mut random, Quant::F32, 17, hidden), scale: 1.0 },
+            embed: Embed {
+                table: matrix(&mut random, Quant::F32, 17, hidden),
+                scale: 1.0,
+                places: None,
+                kinds: None,
+                norm: None,
+            },
             ropes: vec![rope],
             norm: Self::norm(&mut random, hidden, hidden),
-            head: Head { output: self.linear(&mut random, 17, hidden), scale: 1.0, soft_cap: None },
+            head: Head { output: Some(self.linear(&mut random, 17, hidden)), scale: 1.0, soft_cap: None },
+            summary: Summary::pooled(Pooling::Last),
         }
     }
 
@@ -220,6 +228,7 @@ impl Case {
             k_norm: None,
             rope: Some(0),
             window_tokens: None,
+            both_ways: false,
             soft_cap: None,
             scale: 0.3,
         }

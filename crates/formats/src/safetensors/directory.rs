@@ -110,6 +110,7 @@ fn settings(directory: &Path, budget: &mut Budget) -> Result<Directory, Error> {
     let config = object(CONFIG)?.ok_or_else(|| missing(directory, CONFIG))?;
     let generation = object("generation_config.json")?.unwrap_or_default();
     let tokenizer_config = object("tokenizer_config.json")?.unwrap_or_default();
+    let pooling = object("1_Pooling/config.json")?.unwrap_or_default();
     let template = directory.join("chat_template.jinja");
     let template = json::read_text(&template, budget).map_err(|error| error.in_file(&template))?;
     let tokenizer = directory.join("tokenizer.json");
@@ -124,6 +125,7 @@ fn settings(directory: &Path, budget: &mut Budget) -> Result<Directory, Error> {
         generation,
         tokenizer,
         tokenizer_config,
+        pooling,
     })
 }
 
