@@ -72,6 +72,11 @@ pub fn about_model(name: Option<&str>, error: Error) -> anyhow::Error {
         | Error::NoTemplate
         | Error::EmptyPrompt
         | Error::PromptTooLong { .. }
+        | Error::EmptyText
+        | Error::TextTooLong { .. }
+        | Error::OnlyReads
+        | Error::NoJudge
+        | Error::Dimensions { .. }
         | Error::UnknownToken { .. }
         | Error::NoDevice(_)
         | Error::Device(_) => error.into(),

@@ -1,8 +1,9 @@
 //! A loaded model on a device, with everything that was settled at load.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kauri_arch::{RopeScaling, Shape};
+use kauri_arch::{RopeScaling, Shape, Summary};
 use kauri_device::{CacheType, Executor, Weight};
 use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
@@ -17,6 +18,9 @@ use crate::chat::Chat;
 use crate::devices::{self, DeviceChoice};
 use crate::error::Error;
 use crate::session::Session;
+
+/// Most texts that are read in one step.
+const TEXTS_A_STEP: u32 = 16;
 
 /// What is settled when a model is loaded. The defaults suit one person at a terminal.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,8 @@ pub struct Options {
     /// Converts every matrix to `f32` in memory. An instrument, to show what quantised weights are worth: four bytes a
     /// value, and no better answers.
     pub full_precision: bool,
+    /// Made to read texts for vectors and scores: several of them in a step, and no logits. A model that cannot write always is.
+    pub reads: bool,
 }
 
 /// What the model's makers recommend, and what ends an answer.
@@ -63,8 +69,19 @@ pub struct Engine {
     /// Whether a sequence has a state that cannot be taken back to an earlier token.
     pub(crate) has_state: bool,
     pub(crate) vocab: u32,
+    /// Width of a row.
+    pub(crate) hidden: u32,
+    /// What becomes of a text that is read.
+    pub(crate) summary: Arc<Summary<Weight>>,
+    /// Whether tokens see those behind them.
+    pub(crate) both_ways: bool,
+    pub(crate) writes: bool,
+    /// Most tokens of texts that are read in one step.
+    pub(crate) step_tokens: usize,
+    /// How a model that judges is asked, where its file says it.
+    pub(crate) question: Option<String>,
     template: Option<Template>,
-    window_tokens: u32,
+    pub(crate) window_tokens: u32,
     threads: usize,
     load_time: Duration,
 }
@@ -81,6 +98,7 @@ impl Default for Options {
             batch_outputs: 1,
             sequences: 1,
             full_precision: false,
+            reads: false,
         }
     }
 }
@@ -106,12 +124,24 @@ impl Engine {
             batch_outputs: options.batch_outputs,
             sequences,
         };
-        let (plan, window_tokens) = fit::plan(&shape, &wish)?;
+        let (mut plan, window_tokens) = fit::plan(&shape, &wish)?;
+        let both_ways = shape.reads_both_ways();
+        if options.reads || both_ways {
+            // There is one state for all texts of a step, if there are states.
+            let texts = if shape.state_values_per_sequence() > 0 { 1 } else { TEXTS_A_STEP };
+            plan = fit::for_reading(&plan, window_tokens, texts, both_ways);
+            shape.head.output = None;
+        }
         let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
         let template = chat_template(&checkpoint).map(Template::compile).transpose()?;
         let defaults = defaults(&checkpoint, &tokenizer);
+        let question = match &checkpoint.source {
+            Source::Gguf(metadata) => metadata.str("tokenizer.chat_template.rerank").map(str::to_owned),
+            Source::Safetensors(_) => None,
+        };
         let (long_from_tokens, vocab) = (long_from_tokens(&shape), shape.vocab);
-        let has_state = shape.state_values_per_sequence() > 0;
+        let (has_state, hidden) = (shape.state_values_per_sequence() > 0, shape.hidden);
+        let (summary, writes) = (Arc::new(shape.summary.clone()), shape.head.output.is_some());
         let threads = devices::threads(options.threads);
         let executor = devices::executor(options.device, options.isa, threads, shape, plan)?;
         checkpoint.verify_unchanged()?;
@@ -124,6 +154,12 @@ impl Engine {
             long_from_tokens,
             has_state,
             vocab,
+            hidden,
+            summary,
+            both_ways,
+            writes,
+            step_tokens: options.batch_tokens.min(plan.batch_tokens).max(1) as usize,
+            question,
             template,
             window_tokens,
             threads,

@@ -45,6 +45,37 @@ pub enum Error {
         /// Tokens of the window.
         window: usize,
     },
+    /// The text that is to be read is empty.
+    #[error("the text is empty: there is nothing to read")]
+    EmptyText,
+    /// A text that is to be read does not fit.
+    #[error(
+        "the text has {tokens} tokens, but the window holds {window}; shorten it, or ask for a larger --context if the model allows"
+    )]
+    TextTooLong {
+        /// Tokens of the text.
+        tokens: usize,
+        /// Tokens of the window.
+        window: usize,
+    },
+    /// The model reads and does not write.
+    #[error(
+        "this model only reads: it makes vectors or scores of texts and writes none; use kauri embed or kauri rerank"
+    )]
+    OnlyReads,
+    /// The model has nothing that judges.
+    #[error(
+        "this model is no reranker: it has no classifier to judge documents with; kauri embed makes vectors with it"
+    )]
+    NoJudge,
+    /// There are not as many values.
+    #[error("{asked} dimensions of vectors that have {width}; ask for 1 to {width}")]
+    Dimensions {
+        /// What was asked for.
+        asked: u32,
+        /// Values of a vector.
+        width: u32,
+    },
     /// A token id is not in the vocabulary.
     #[error("token {token} is not in the vocabulary of {vocab}")]
     UnknownToken {
@@ -81,6 +112,11 @@ impl Error {
             | Self::NoTemplate
             | Self::EmptyPrompt
             | Self::PromptTooLong { .. }
+            | Self::EmptyText
+            | Self::TextTooLong { .. }
+            | Self::OnlyReads
+            | Self::NoJudge
+            | Self::Dimensions { .. }
             | Self::UnknownToken { .. }
             | Self::NoDevice(_)
             | Self::Device(DeviceError::Unsupported { .. }) => true,

@@ -1,6 +1,6 @@
 //! What is in a model file, in numbers: nothing is computed and no device is needed.
 
-use kauri_arch::{Attention, Block, Convolution, Ffn, GatedDelta, Mixer, StateSpace};
+use kauri_arch::{Attention, Block, Convolution, Ffn, GatedDelta, Mixer, Pooling, Shape, StateSpace};
 use kauri_device::{CacheType, Weight};
 use kauri_formats::Source;
 use kauri_model::{fit, load, resolve};
@@ -42,6 +42,14 @@ pub struct Inspection {
     pub state_bytes_per_sequence: u64,
     /// The kind of the vocabulary.
     pub tokenizer: String,
+    /// Values of a vector that it makes of a text.
+    pub vector: u32,
+    /// How it pools the rows of a text.
+    pub pooling: Pooling,
+    /// Whether it judges documents.
+    pub judges: bool,
+    /// Whether it writes.
+    pub writes: bool,
     /// The chat template.
     pub template: Option<String>,
     /// Every tensor.
@@ -107,6 +115,10 @@ pub fn inspect(name: Option<&str>) -> Result<Inspection, Error> {
         kv_bytes_per_token: fit::cache_bytes_per_token(&shape, CacheType::F16),
         state_bytes_per_sequence: fit::state_bytes_per_sequence(&shape),
         tokenizer: format!("{}, {} tokens", tokenizer.kind(), tokenizer.vocab_size()),
+        vector: vector(&shape),
+        pooling: shape.summary.pooling,
+        judges: shape.summary.judges,
+        writes: shape.head.output.is_some(),
         template: chat_template(&checkpoint).map(str::to_owned),
         tensors: tensors.collect(),
     })
@@ -126,6 +138,12 @@ pub fn tokenizer(name: Option<&str>) -> Result<Tokenizer, Error> {
 /// When there is no such file.
 pub fn template_source(name: Option<&str>) -> Result<Option<String>, Error> {
     Ok(chat_template(&resolve::open(name)?).map(str::to_owned))
+}
+
+/// Values of a vector that the model makes of a text.
+fn vector(shape: &Shape<Weight>) -> u32 {
+    let last = shape.summary.refinements.last().filter(|_| !shape.summary.judges);
+    last.map_or(shape.hidden, |last| last.linear.rows)
 }
 
 /// A block in words.
@@ -170,9 +188,10 @@ fn describe_mixer(mixer: &Mixer<Weight>) -> String {
 fn describe_attention(attention: &Attention<Weight>) -> String {
     let window = attention.window_tokens.map_or(String::new(), |window| format!(", window {window}"));
     let rope = if attention.rope.is_none() { ", no rope" } else { "" };
+    let both_ways = if attention.both_ways { ", both ways" } else { "" };
     let gated = if attention.gated { "gated " } else { "" };
     format!(
-        "{gated}attention ({} heads, {} key-value heads of {}{window}{rope})",
+        "{gated}attention ({} heads, {} key-value heads of {}{window}{both_ways}{rope})",
         attention.heads, attention.kv_heads, attention.head_dim
     )
 }

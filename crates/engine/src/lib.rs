@@ -10,6 +10,7 @@ mod engine;
 mod error;
 mod events;
 mod inspect;
+mod reader;
 mod session;
 
 pub use chat::{Chat, Message};
@@ -19,9 +20,11 @@ pub use engine::{Defaults, Engine, Options};
 pub use error::Error;
 pub use events::{Done, Event, Finish};
 pub use inspect::{Inspection, TensorLine, inspect, template_source, tokenizer};
+pub use reader::{Passage, Reader, Wanted};
 pub use session::{Session, Synced};
 
 // What the engine's callers need of the layers below, so that they need no edge of their own.
+pub use kauri_arch::Pooling;
 pub use kauri_device::{Batch, CacheType, Ceilings, Choice, OpCost, Plan};
 pub use kauri_device_cpu::Isa;
 pub use kauri_model::resolve::{DEFAULT_NAME, is_model};

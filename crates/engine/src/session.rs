@@ -148,6 +148,9 @@ impl<'e> Session<'e> {
         if let Some(&token) = tokens.iter().find(|&&token| token >= vocab) {
             return Err(Error::UnknownToken { token, vocab });
         }
+        if !self.engine.writes {
+            return Err(Error::OnlyReads);
+        }
         if tokens.is_empty() { Err(Error::EmptyPrompt) } else { Ok(()) }
     }
 }

@@ -202,6 +202,11 @@ impl Tokenizer {
         &self.inner.prefix
     }
 
+    /// What [`Self::encode_prompt`] puts last: the token that ends a text or nothing.
+    pub fn suffix(&self) -> &[u32] {
+        &self.inner.suffix
+    }
+
     /// All tokens after which an answer is complete, ascending.
     pub fn end_tokens(&self) -> &[u32] {
         &self.inner.ends
