@@ -3,8 +3,10 @@
 mod bench;
 mod completions;
 mod debug;
+mod embed;
 mod inspect;
 mod perplexity;
+mod rerank;
 mod run;
 mod tokenize;
 
@@ -16,8 +18,10 @@ pub enum Command {
     Bench(bench::Arguments),
     Completions(completions::Arguments),
     Debug(debug::Arguments),
+    Embed(embed::Arguments),
     Inspect(inspect::Arguments),
     Perplexity(perplexity::Arguments),
+    Rerank(rerank::Arguments),
     Run(run::Arguments),
     Tokenize(tokenize::Arguments),
 }
@@ -29,8 +33,10 @@ impl Command {
             Self::Bench(arguments) => bench::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Debug(arguments) => debug::run(&arguments),
+            Self::Embed(arguments) => embed::run(&arguments),
             Self::Inspect(arguments) => inspect::run(&arguments),
             Self::Perplexity(arguments) => perplexity::run(&arguments),
+            Self::Rerank(arguments) => rerank::run(&arguments),
             Self::Run(arguments) => run::run(&arguments),
             Self::Tokenize(arguments) => tokenize::run(&arguments),
         }

@@ -95,6 +95,10 @@ fn to_json(inspection: &Inspection) -> Json {
         "kv_bytes_per_token": inspection.kv_bytes_per_token,
         "state_bytes_per_sequence": inspection.state_bytes_per_sequence,
         "tokenizer": inspection.tokenizer,
+        "writes": inspection.writes,
+        "vector": inspection.vector,
+        "pooling": inspection.pooling.name(),
+        "judges": inspection.judges,
         "template": inspection.template,
         "tensors": tensors.collect::<Vec<_>>(),
     })
@@ -128,6 +132,11 @@ fn rows(inspection: &Inspection) -> Vec<(&'static str, String)> {
         rows.push(("state", format!("{} a sequence", terminal::bytes(inspection.state_bytes_per_sequence))));
     }
     rows.push(("tokenizer", inspection.tokenizer.clone()));
+    let judges = if inspection.judges { ", and scores" } else { "" };
+    rows.push(("vectors", format!("{} wide, pooling {}{judges}", inspection.vector, inspection.pooling.name())));
+    if !inspection.writes {
+        rows.push(("writes", "nothing: it reads texts for vectors or scores".to_owned()));
+    }
     let template = match &inspection.template {
         Some(template) => format!("{} (--template prints it)", terminal::bytes(template.len() as u64)),
         None => "none".to_owned(),

@@ -83,6 +83,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let options = Options { context_tokens: asked, batch_outputs: options.batch_tokens, ..options };
     let name = arguments.model.model.as_deref();
     let mut engine = Engine::load(name, &options).map_err(|error| about_model(name, error))?;
+    if !engine.writes() {
+        bail!(kauri_engine::Error::OnlyReads);
+    }
     let context = asked.unwrap_or(CONTEXT_TOKENS.min(engine.window_tokens()));
     if context < CONTEXT_TOKENS_MIN {
         bail!(BadInput(format!(

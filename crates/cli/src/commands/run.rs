@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal};
 
 use anyhow::bail;
 use clap::Args;
-use kauri_engine::{Chat, DEFAULT_NAME, Engine, Finish, is_model};
+use kauri_engine::{Chat, DEFAULT_NAME, Engine, Error, Finish, is_model};
 
 use self::answer::{Format, Manner};
 use self::sampling_options::SamplingOptions;
@@ -96,6 +96,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let name = words.model.as_deref();
     let mut engine = Engine::load(name, &arguments.model.options()).map_err(|error| about_model(name, error))?;
+    if !engine.writes() {
+        bail!(Error::OnlyReads);
+    }
     let manner = Manner {
         sampling: arguments.sampling.over(&engine.defaults().sampling),
         stops: arguments.sampling.stops.clone(),

@@ -43,6 +43,9 @@ impl Driver {
             }
             loaded => loaded?,
         };
+        if !engine.writes() {
+            bail!(Error::OnlyReads);
+        }
         if engine.window_tokens() < needed_tokens {
             bail!(too_small("the window", engine.window_tokens()));
         }
