@@ -14,6 +14,7 @@ use crate::shape::Pooling;
 const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("activation", &["hidden_activation", "hidden_act", "activation_function"]),
     ("attention_bias", &["attention_bias"]),
+    ("attention.causal", &["is_causal"]),
     ("attention.head_count", &["num_attention_heads", "n_head"]),
     ("attention.head_count_kv", &["num_key_value_heads"]),
     ("attention.key_length", &["head_dim"]),
@@ -460,7 +461,7 @@ impl<'a> Config<'a> {
 }
 
 /// How the names of tensors begin that stand beside the body of a model, without its prefix.
-const HEADS: &[&str] = &["classifier.", "score.", "head."];
+const HEADS: &[&str] = &["classifier.", "dense_", "head.", "score."];
 
 /// Where a Hugging Face name has the number of an expert.
 const EACH: &str = "{}";

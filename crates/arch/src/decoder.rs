@@ -201,6 +201,9 @@ pub fn decoder(
     // A configuration that says so shares the embedding table; where nothing is said, a file without a head.
     let unsaid = config.is_gguf() || config.setting("tie_word_embeddings").is_none();
     let tied = if unsaid { !config.has("output.weight") } else { config.flag("tie_word_embeddings")? };
+    let summary = summary(config, numbers, Pooling::Last)?;
+    // A file made to read leaves it out.
+    let reads = !tied && !config.has("output.weight") && (summary.judges || config.pooling()?.is_some());
     let output = Linear {
         rows: numbers.vocab,
         columns: numbers.hidden,
@@ -216,8 +219,8 @@ pub fn decoder(
         ropes,
         blocks,
         norm: norm(config, numbers, "output_norm", numbers.hidden),
-        head: Head { output: Some(output), scale: 1.0, soft_cap: None },
-        summary: summary(config, numbers, Pooling::Last)?,
+        head: Head { output: (!reads).then_some(output), scale: 1.0, soft_cap: None },
+        summary,
         left_out: config.drafting_names(numbers.layers..numbers.layers + numbers.draft_layers),
     })
 }
@@ -501,7 +504,8 @@ impl Layer<'_> {
             k_norm: None,
             rope: Some(0),
             window_tokens: self.window(false),
-            both_ways: false,
+            both_ways: self.config.setting("attention.causal").is_some()
+                && matches!(self.config.flag("attention.causal"), Ok(false)),
             soft_cap: None,
             scale: 1.0 / (head_dim as f32).sqrt(),
             sinks: None,

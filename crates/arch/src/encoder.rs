@@ -11,8 +11,15 @@ use crate::shape::{
 /// Most kinds of tokens.
 const KINDS_MAX: u64 = 1 << 10;
 /// How the names of tensors begin that encoders have for their training: they are not used.
-const TRAINING: &[&str] =
-    &["pooler.", "cls.predictions.", "cls.seq_relationship.", "lm_head.", "embeddings.position_ids"];
+const TRAINING: &[&str] = &[
+    "decoder.",
+    "head.",
+    "pooler.",
+    "cls.predictions.",
+    "cls.seq_relationship.",
+    "lm_head.",
+    "embeddings.position_ids",
+];
 
 /// What a decoder's description leaves to be said of an encoder: nothing is written, and vectors are pooled as the file says, else
 /// in the `usual` way.
@@ -65,7 +72,7 @@ pub fn summary(config: &Config<'_>, numbers: &Numbers, usual: Pooling) -> Result
 
 /// What a token begins as in BERT: a row of its own, and of its kind if there are such, normalised.
 pub fn embed(config: &Config<'_>, numbers: &Numbers, embed: Embed<Name>) -> Embed<Name> {
-    let kinds = config.rows_of("token_types.weight").filter(|&kinds| kinds <= KINDS_MAX);
+    let kinds = config.rows_of("token_types.weight").filter(|kinds| (1..=KINDS_MAX).contains(kinds));
     let kinds = kinds.map(|kinds| if kinds == u64::from(numbers.hidden) { 1 } else { kinds as u32 });
     Embed {
         kinds: kinds.map(|kinds| config.matrix("token_types.weight", kinds, numbers.hidden)),
@@ -78,6 +85,14 @@ impl Layer<'_> {
     /// Attention in which every token sees all others.
     pub fn attention_both_ways(&self) -> Attention<Name> {
         Attention { both_ways: true, ..self.attention() }
+    }
+
+    /// The same with one matrix for queries, keys and values.
+    pub fn packed_both_ways(&self) -> Attention<Name> {
+        let attention = self.attention_both_ways();
+        let rows = [&attention.q, &attention.k, &attention.v].map(|linear| linear.rows);
+        let [q, k, v] = self.split("attn_qkv", rows, self.numbers().hidden);
+        Attention { q, k, v, ..attention }
     }
 
     /// BERT's block: a norm of each sum. That of the last layer is the norm in front of the head.

@@ -27,14 +27,21 @@ pub(super) static FAMILY: Family = Family {
         ("token_embd_norm", "embeddings.LayerNorm"),
         ("token_types", "embeddings.token_type_embeddings"),
     ],
-    keys: &[("position_embedding_type", &["position_embedding_type"])],
+    keys: KEYS,
     shape: |config| shape(config, 0),
 };
+
+/// What would make another model of it.
+pub(super) const KEYS: &[(&str, &[&str])] =
+    &[("is_decoder", &["is_decoder"]), ("position_embedding_type", &["position_embedding_type"])];
 
 /// The shape; of the table of places, so many rows in front are left out.
 pub(super) fn shape(config: &Config<'_>, rows_in_front: u32) -> Result<Shape<Name>, Error> {
     if let Some(kind) = config.text("position_embedding_type").filter(|kind| *kind != "absolute") {
         return Err(config.unsupported(format!("the position embedding {kind:?}")));
+    }
+    if config.flag("is_decoder")? {
+        return Err(config.unsupported("the form that writes"));
     }
     let numbers = Numbers::read(config)?;
     let (rows, hidden) = (numbers.context_tokens, numbers.hidden);

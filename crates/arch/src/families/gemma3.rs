@@ -14,16 +14,20 @@ pub(super) static FAMILY: Family = Family {
     gguf: &["gemma3"],
     hugging_face: &["Gemma3ForCausalLM"],
     tensors: gemma2::TENSORS,
-    keys: &[
+    keys: KEYS,
+    shape,
+};
+
+/// Where its settings are, shared with the embedding model.
+pub(super) const KEYS: &[(&str, &[&str])] = &[
         ("query_pre_attn_scalar", &["query_pre_attn_scalar"]),
         ("rope.freq_base", &["rope_theta", "rope_parameters.full_attention.rope_theta"]),
         ("rope.freq_base_swa", &["rope_local_base_freq", "rope_parameters.sliding_attention.rope_theta"]),
         ("sliding_window_pattern", &["sliding_window_pattern", "_sliding_window_pattern"]),
-    ],
-    shape,
-};
+        ("use_bidirectional_attention", &["use_bidirectional_attention"]),
+];
 
-fn shape(config: &Config<'_>) -> Result<Shape<Name>, Error> {
+pub(super) fn shape(config: &Config<'_>) -> Result<Shape<Name>, Error> {
     let norm_plus = if config.is_gguf() { 0.0 } else { 1.0 };
     let numbers = Numbers { norm_plus, ..Numbers::read(config)? };
     let pattern = config.optional_count("sliding_window_pattern", 1024)?.unwrap_or(6);

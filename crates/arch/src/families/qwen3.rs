@@ -7,8 +7,8 @@ use crate::shape::{Activation, Attention, RopeStyle};
 pub(super) static FAMILY: Family = Family {
     name: "qwen3",
     gguf: &["qwen3"],
-    hugging_face: &["Qwen3ForCausalLM"],
-    tensors: &[],
+    hugging_face: &["Qwen3ForCausalLM", "Qwen3ForSequenceClassification", "Qwen3Model"],
+    tensors: &[("cls.output", "score")],
     keys: &[],
     shape: |config| {
         let (numbers, full_layers) = qwen2::numbers(config)?;

@@ -29,7 +29,7 @@ pub(super) static FAMILY: Family = Family {
         ("token_embd_norm", "embeddings.LayerNorm"),
         ("token_types", "embeddings.token_type_embeddings"),
     ],
-    keys: &[("position_embedding_type", &["position_embedding_type"])],
+    keys: bert::KEYS,
     shape: |config| {
         let padding = config.json_number("pad_token_id")?.unwrap_or(1.0);
         bert::shape(config, padding.max(0.0) as u32 + 1)

@@ -16,6 +16,8 @@ use crate::error::{Error, quoted};
 /// The only file of tensors, if there is but one.
 const SINGLE: &str = "model.safetensors";
 const CONFIG: &str = "config.json";
+/// Folders of matrices behind the pooling, as sentence-transformers writes them, and what their tensors are called here.
+const BEHIND: [(&str, &str); 2] = [("2_Dense", "dense_2"), ("3_Dense", "dense_3")];
 
 /// Opens the model in a directory.
 pub(crate) fn open_directory(directory: &Path) -> Result<Checkpoint, Error> {
@@ -74,14 +76,21 @@ fn open(directory: &Path, shards: &[PathBuf], indexed: Option<(&Path, &[u8])>) -
     for path in shards {
         read_shard(path, &mut tensors, &mut budget).map_err(|error| error.in_file(path))?;
     }
+    let mut paths = shards.to_vec();
+    for (folder, name) in BEHIND {
+        let path = directory.join(folder).join(SINGLE);
+        if path.exists() {
+            let mut found = IndexMap::new();
+            read_shard(&path, &mut found, &mut budget).map_err(|error| error.in_file(&path))?;
+            let part = |tensor: &str| tensor.strip_prefix("linear.").unwrap_or(tensor).to_owned();
+            tensors.extend(found.into_iter().map(|(tensor, bytes)| (format!("{name}.{}", part(&tensor)), bytes)));
+            paths.push(path);
+        }
+    }
     if let Some((path, bytes)) = indexed {
         index::verify(bytes, |tensor| tensors.contains_key(tensor)).map_err(|error| error.in_file(path))?;
     }
-    Ok(Checkpoint {
-        paths: shards.to_vec(),
-        source: Source::Safetensors(Box::new(settings(directory, &mut budget)?)),
-        tensors,
-    })
+    Ok(Checkpoint { paths, source: Source::Safetensors(Box::new(settings(directory, &mut budget)?)), tensors })
 }
 
 fn read_shard(path: &Path, tensors: &mut IndexMap<String, Tensor>, budget: &mut Budget) -> Result<(), Error> {
