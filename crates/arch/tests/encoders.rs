@@ -32,6 +32,7 @@ fn what_no_shape_has_is_refused_by_name() {
         ("xlmroberta", "pad_token_id", json!(200), "max_position_embeddings"),
         ("nomicbert", "prenorm", json!(true), "a norm before each branch"),
         ("nomicbert", "moe_every_n_layers", json!(2), "a mixture of experts"),
+        ("nomicbert", "moe_every_n_layers", json!("x"), "moe_every_n_layers"),
         ("modernbert", "hidden_activation", json!("mish"), "activation"),
         ("modernbert", "layer_types", json!(["full_attention", "foo", "full_attention", "full_attention"]), "foo"),
         ("modernbertrank", "classifier_pooling", json!("max"), "classifier's pooling"),
@@ -42,6 +43,15 @@ fn what_no_shape_has_is_refused_by_name() {
         let error = shape(model, key, value).map(|_| ()).expect_err(&shown).to_string();
         assert!(error.contains(part) && !error.contains('\n'), "{shown}: {error}");
     }
+}
+
+#[test]
+fn a_classifier_without_its_matrix_is_refused_by_name() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/encoders/bertrank");
+    let mut checkpoint = Checkpoint::open(path).expect("the golden opens");
+    checkpoint.tensors.retain(|name, _| !name.contains("pooler"));
+    let error = identify(&checkpoint).map(|_| ()).expect_err("half a classifier").to_string();
+    assert!(error.contains("without the matrix in front of it"), "{error}");
 }
 
 #[test]
@@ -64,5 +74,6 @@ fn settings_are_honoured() {
     // A file that was made to read may have no head; what its tokens see is stated.
     let reads = usual("qwen3embed");
     assert!(reads.head.output.is_none() && !reads.reads_both_ways() && reads.summary.pooling == Pooling::Last);
+    assert!(usual("mistralembed").head.output.is_none());
     assert!(shape("qwen3embed", "is_causal", json!(false)).expect("a shape").reads_both_ways());
 }

@@ -106,6 +106,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     if directory.join("model.safetensors").exists() {
         files.push(directory.to_owned());
     }
+    assert!(!files.is_empty(), "{}: no model", directory.display());
     files
 }
 

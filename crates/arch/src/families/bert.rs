@@ -53,10 +53,15 @@ pub(super) fn shape(config: &Config<'_>, rows_in_front: u32) -> Result<Shape<Nam
         let attention = Attention { rope: None, ..layer.attention_both_ways() };
         Ok(layer.normed_sums(attention, layer.ungated(Activation::Gelu)))
     })?;
-    encoder(config, &numbers, Pooling::Mean, Shape {
+    let shape = encoder(config, &numbers, Pooling::Mean, Shape {
         context_tokens,
         embed: Embed { places: Some(places), ..embed(config, &numbers, shape.embed) },
         norm: norm(config, &numbers, &format!("blk.{}.layer_output_norm", numbers.layers - 1), hidden),
         ..shape
-    })
+    })?;
+    // llama.cpp's converter leaves it out of BERT's: the scores would be another model's.
+    if shape.summary.judges && shape.summary.refinements.len() < 2 {
+        return Err(config.unsupported("a classifier without the matrix in front of it"));
+    }
+    Ok(shape)
 }

@@ -7,7 +7,7 @@ use crate::shape::Activation;
 pub(super) static FAMILY: Family = Family {
     name: "llama",
     gguf: &["llama"],
-    hugging_face: &["LlamaForCausalLM"],
+    hugging_face: &["LlamaForCausalLM", "LlamaModel"],
     tensors: &[],
     keys: &[],
     shape: |config| {

@@ -9,7 +9,7 @@ use crate::shape::{Activation, Attention};
 pub(super) static FAMILY: Family = Family {
     name: "mistral",
     gguf: &[],
-    hugging_face: &["CwmForCausalLM", "MinistralForCausalLM", "MistralForCausalLM"],
+    hugging_face: &["CwmForCausalLM", "MinistralForCausalLM", "MistralForCausalLM", "MistralModel"],
     tensors: &[],
     keys: &[],
     shape: |config| {

@@ -8,7 +8,7 @@ use crate::shape::{Activation, Attention, RopeStyle};
 pub(super) static FAMILY: Family = Family {
     name: "qwen2",
     gguf: &["qwen2"],
-    hugging_face: &["Qwen2ForCausalLM"],
+    hugging_face: &["Qwen2ForCausalLM", "Qwen2Model"],
     tensors: &[],
     keys: &[],
     shape: |config| {
