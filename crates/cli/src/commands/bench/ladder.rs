@@ -42,7 +42,7 @@ struct Rung {
     name: &'static str,
     /// Whether keys and values are kept; else every token computes the whole sequence.
     cached: bool,
-    /// The instructions; the best where unset.
+    /// The instructions; those asked for, or the best, where unset.
     isa: Option<Isa>,
     /// Whether every core works, or one.
     threaded: bool,
@@ -92,7 +92,7 @@ fn rungs(arguments: &Arguments) -> anyhow::Result<Vec<Rung>> {
         rung("SIMD", true, None, false, false),
         rung("threads", true, None, true, false),
     ];
-    if !has_simd() {
+    if !has_simd() || arguments.model.options().isa == Some(Isa::Scalar) {
         rungs.retain(|rung| rung.name != "SIMD");
     }
     let tensors = inspect(arguments.model.model.as_deref())?.tensors;
@@ -108,7 +108,7 @@ fn load(arguments: &Arguments, rung: &Rung) -> anyhow::Result<Driver> {
     let needed = arguments.prompt_tokens.saturating_add(arguments.gen_tokens);
     let own = arguments.model.options();
     let options = Options {
-        isa: rung.isa,
+        isa: rung.isa.or(own.isa),
         threads: if rung.threaded { own.threads } else { Some(1) },
         context_tokens: own.context_tokens.or(Some(needed)),
         // The whole sequence fits one pass, so that recomputing it uses no cache of an earlier one.
