@@ -183,7 +183,7 @@ fn activation(config: &Config<'_>) -> Result<Option<Activation>, Error> {
         Some("silu" | "swish") => Ok(Some(Activation::Silu)),
         Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_tanh") => Ok(Some(Activation::GeluTanh)),
         Some("gelu") => Ok(Some(Activation::Gelu)),
-        Some("relu2" | "relu_squared") => Ok(Some(Activation::ReluSquared)),
+        Some("relu2" | "relu_squared" | "sqrelu") => Ok(Some(Activation::ReluSquared)),
         Some(other) => Err(config.unsupported(format!("the activation {other:?}"))),
         None => Err(config.invalid("activation", &setting.show(), "the name of an activation")),
     }

@@ -36,6 +36,6 @@ families! {
     arcee, baichuan, bert, cohere2, commandr, deepseek, deepseek2, deepseek3, dots1, ernie45, ernie45moe, eurobert, exaone, exaone4,
     falconh1, gemma, gemma2, gemma3, gemmaembedding, glm, glm4, glm4moe, gptneox, gptoss, granite, granitehybrid, granitemoe, helium,
     internlm2, jais2, lfm2, lfm2moe, llama, mamba2, minicpm, minicpm3, mistral, mistral3, mixtral, modernbert, nemotron, nemotronh, nomicbert,
-    olmo2, olmoe, orion, phi2, phi3, qwen2, qwen2moe, qwen3, qwen35, qwen3moe, qwen3next, roberta, seedoss, smollm3, stablelm,
+    olmo2, olmoe, orion, phi2, phi3, qwen2, qwen2moe, qwen3, qwen35, qwen3moe, qwen3next, roberta, rwkv7, seedoss, smollm3, stablelm,
     starcoder2, xverse,
 }

@@ -3,12 +3,18 @@
 use crate::config::{Config, Error};
 use crate::decoder::{Layer, TAPS_MAX};
 use crate::name::{Name, Role};
-use crate::shape::{Activation, Convolution, GatedDelta, Norm, NormKind, ShortConv, StateSpace, StateSpaceScales};
+use crate::shape::{
+    Activation, Convolution, Dense, GatedDelta, Leaning, Linear, Norm, NormKind, ShortConv, StateSpace,
+    StateSpaceScales, TimeMix,
+};
 
 // Limits on a description from outside.
 const HEADS_MAX: u32 = 1 << 11;
 const HEAD_DIM_MAX: u32 = 1 << 11;
 const STATE_MAX: u32 = 1 << 12;
+/// Most values of a head of RWKV-7.
+pub const TIME_MIX_DIM_MAX: u32 = 1 << 7;
+const RANK_MAX: u32 = 1 << 13;
 /// Most values of a key of the delta rule.
 pub const KEY_DIM_MAX: u32 = 1 << 8;
 
@@ -45,6 +51,30 @@ pub struct Deltas {
     pub value_dim: u32,
     /// Tokens that the convolution sees.
     pub taps: u32,
+}
+
+/// The numbers of RWKV-7's time mixing.
+#[derive(Clone, Debug)]
+pub struct TimeMixes {
+    /// Values of a head.
+    pub head_dim: u32,
+    /// Values by way of which the decay, the rate, the residual and the gate are made; zero for a gate that is not there.
+    pub ranks: [u32; 4],
+}
+
+impl TimeMixes {
+    /// Reads the settings of RWKV-7.
+    pub fn read(config: &Config<'_>, hidden: u32) -> Result<Self, Error> {
+        let head_dim = config.count("wkv.head_size", TIME_MIX_DIM_MAX)?;
+        if !hidden.is_multiple_of(head_dim) {
+            let expected = format!("a divisor of {hidden}, the width of the residual stream");
+            return Err(config.invalid("wkv.head_size", &head_dim.to_string(), &expected));
+        }
+        let [decay, rate, residual] = ["decay_lora_rank", "iclr_lora_rank", "value_residual_mix_lora_rank"];
+        let rank = |key| config.count(&format!("attention.{key}"), RANK_MAX);
+        let gate = config.optional_count("attention.gate_lora_rank", RANK_MAX)?.unwrap_or(0);
+        Ok(Self { head_dim, ranks: [rank(decay)?, rank(rate)?, rank(residual)?, gate] })
+    }
 }
 
 impl Deltas {
@@ -209,6 +239,53 @@ impl Layer<'_> {
             delta
         } else {
             GatedDelta { input: self.linear("ssm_in", rows, hidden), gate: None, ..delta }
+        }
+    }
+
+    /// RWKV-7's time mixing; its first layer is where the others find the first values.
+    pub fn time_mix(&self, mixes: &TimeMixes) -> TimeMix<Name> {
+        let (hidden, head_dim) = (self.numbers.hidden, mixes.head_dim);
+        let [decay, rate, residual, gate] = mixes.ranks;
+        let leans = if gate > 0 { 6 } else { 5 };
+        let lean = |index: u32| {
+            if self.config.is_gguf() {
+                return self.part_of("time_mix_lerp_fused.weight", [index, leans], &[hidden]);
+            }
+            let letter = ["r", "w", "k", "v", "a", "g"][index as usize];
+            self.vector(&format!("time_mix_lerp_{letter}.weight"), hidden)
+        };
+        let linear = |index, slot| Leaning { lean: lean(index), op: self.linear(slot, hidden, hidden) };
+        let few = |letter: char, rank, activation, biased: bool| {
+            let up = self.linear(&format!("time_mix_{letter}1"), rank, hidden);
+            let down = self.linear(&format!("time_mix_{letter}2"), hidden, rank);
+            let bias = biased.then(|| self.vector(&format!("time_mix_{letter}0.weight"), hidden));
+            Dense { gate: None, up, down: Linear { bias, ..down }, activation, gate_scale: 1.0 }
+        };
+        let values = |slot: &str| self.vector(&format!("time_mix_{slot}.weight"), hidden);
+        // Safetensors keep a row for each head.
+        let rows: &[u32] = if self.config.is_gguf() { &[hidden] } else { &[hidden / head_dim, head_dim] };
+        let norm = || Norm {
+            kind: NormKind::Layer,
+            width: head_dim,
+            epsilon: 64e-5,
+            weight: self.vector("time_mix_ln.weight", hidden),
+            bias: Some(self.vector("time_mix_ln.bias", hidden)),
+        };
+        TimeMix {
+            heads: hidden / head_dim,
+            head_dim,
+            r: linear(0, "time_mix_receptance"),
+            k: linear(2, "time_mix_key"),
+            v: linear(3, "time_mix_value"),
+            decay: Leaning { lean: lean(1), op: few('w', decay, Activation::Tanh, true) },
+            rate: Leaning { lean: lean(4), op: few('a', rate, Activation::Identity, true) },
+            residual: (self.index > 0).then(|| few('v', residual, Activation::Identity, true)),
+            gate: (gate > 0).then(|| Leaning { lean: lean(5), op: few('g', gate, Activation::Sigmoid, false) }),
+            removal: values("k_k"),
+            insertion: values("k_a"),
+            bonus: self.config.values(&self.slot("time_mix_r_k.weight"), rows, PLAIN),
+            norm: self.config.has(&self.slot("time_mix_ln.weight")).then(norm),
+            output: self.linear("time_mix_output", hidden, hidden),
         }
     }
 

@@ -8,11 +8,13 @@ mod latent;
 mod moe;
 mod recurrent;
 mod summary;
+mod time_mix;
 
 pub use latent::Latent;
 pub use moe::{GroupRank, Groups, Moe, Scoring, Shared};
 pub use recurrent::{Convolution, GatedDelta, Parallel, ShortConv, State, StateSpace, StateSpaceScales};
 pub use summary::{Curve, Pooling, Refinement, Summary};
+pub use time_mix::{Leaning, TimeMix};
 
 /// A model: what it holds and in which order it is applied.
 #[derive(Clone, Debug)]
@@ -117,6 +119,8 @@ pub enum Mixer<W> {
     Parallel(Parallel<W>),
     /// Softmax attention over one cached row that all heads share.
     Latent(Latent<W>),
+    /// A state each of whose columns decays at a pace of its own and is corrected towards each token.
+    TimeMix(TimeMix<W>),
 }
 
 /// Softmax attention with grouped query heads (Vaswani 2017, arXiv:1706.03762; Ainslie 2023, arXiv:2305.13245).
@@ -163,6 +167,8 @@ pub enum Ffn<W> {
     Dense(Dense<W>),
     /// Many networks, a few of them for each token.
     Moe(Moe<W>),
+    /// One network, which reads an input that leans towards the token before.
+    Shifted(Leaning<Dense<W>, W>),
 }
 
 /// `down(activation(gate(x)) * up(x))`, or `down(activation(up(x)))` without a gate (Shazeer 2020, arXiv:2002.05202).
@@ -193,6 +199,8 @@ pub enum Activation {
     ReluSquared,
     /// `1 / (1 + e^-x)`.
     Sigmoid,
+    /// `tanh(x)`.
+    Tanh,
     /// `x`.
     Identity,
     /// `x * sigmoid(steepness * x)` of `min(x, limit)`; the values that go with a gate are cut to `-limit` to `limit` and have one
@@ -366,7 +374,7 @@ impl<W> Shape<W> {
 
     /// Values kept for every sequence whatever its length, over all layers, in `f32`.
     pub fn state_values_per_sequence(&self) -> u64 {
-        self.mixers().map(|mixer| mixer.state().values()).sum()
+        self.blocks.iter().map(|block| block.state().values()).sum()
     }
 
     /// Whether some token sees those behind it: then a text is computed in one step, or not at all.
@@ -403,6 +411,12 @@ impl<W> Block<W> {
         self.mixer.as_ref().map(|branch| &branch.op)
     }
 
+    /// What both branches keep for a sequence whatever its length.
+    pub fn state(&self) -> State {
+        let mixer = self.mixer().map(Mixer::state).unwrap_or_default();
+        State { shifted: self.ffn.as_ref().map_or(0, |branch| branch.op.shifted()), ..mixer }
+    }
+
     fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Block<V>, E> {
         Ok(Block {
             mixer: self.mixer.as_ref().map(|branch| branch.try_map(map, Mixer::try_map)).transpose()?,
@@ -432,7 +446,7 @@ impl<W> Mixer<W> {
     pub fn attention(&self) -> Option<&Attention<W>> {
         match self {
             Self::Attention(attention) | Self::Parallel(Parallel { attention, .. }) => Some(attention),
-            Self::Latent(_) | Self::ShortConv(_) | Self::StateSpace(_) | Self::GatedDelta(_) => None,
+            Self::Latent(_) | Self::ShortConv(_) | Self::StateSpace(_) | Self::GatedDelta(_) | Self::TimeMix(_) => None,
         }
     }
 
@@ -440,16 +454,19 @@ impl<W> Mixer<W> {
     pub fn latent(&self) -> Option<&Latent<W>> {
         match self {
             Self::Latent(latent) => Some(latent),
-            Self::Attention(_) | Self::ShortConv(_) | Self::StateSpace(_) | Self::GatedDelta(_) | Self::Parallel(_) => {
-                None
-            }
+            Self::Attention(_)
+            | Self::ShortConv(_)
+            | Self::StateSpace(_)
+            | Self::GatedDelta(_)
+            | Self::Parallel(_)
+            | Self::TimeMix(_) => None,
         }
     }
 
     /// The convolution in it, whose last inputs are kept.
     pub fn convolution(&self) -> Option<&Convolution<W>> {
         match self {
-            Self::Attention(_) | Self::Latent(_) => None,
+            Self::Attention(_) | Self::Latent(_) | Self::TimeMix(_) => None,
             Self::ShortConv(short) => Some(&short.convolution),
             Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => Some(&space.convolution),
             Self::GatedDelta(delta) => Some(&delta.convolution),
@@ -468,9 +485,10 @@ impl<W> Mixer<W> {
     pub fn state(&self) -> State {
         match self {
             Self::Attention(_) | Self::Latent(_) => State::default(),
-            Self::ShortConv(short) => State { tail: short.convolution.tail(), recurrent: 0 },
+            Self::ShortConv(short) => State { tail: short.convolution.tail(), ..State::default() },
             Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => space.kept(),
             Self::GatedDelta(delta) => delta.kept(),
+            Self::TimeMix(mix) => mix.kept(),
         }
     }
 
@@ -482,6 +500,7 @@ impl<W> Mixer<W> {
             Self::GatedDelta(delta) => Mixer::GatedDelta(delta.try_map(map)?),
             Self::Parallel(parallel) => Mixer::Parallel(parallel.try_map(map)?),
             Self::Latent(latent) => Mixer::Latent(latent.try_map(map)?),
+            Self::TimeMix(mix) => Mixer::TimeMix(mix.try_map(map)?),
         })
     }
 }
@@ -514,13 +533,14 @@ impl<W> Ffn<W> {
         Ok(match self {
             Self::Dense(dense) => Ffn::Dense(dense.try_map(map)?),
             Self::Moe(moe) => Ffn::Moe(moe.try_map(map)?),
+            Self::Shifted(shifted) => Ffn::Shifted(shifted.try_map(map, Dense::try_map)?),
         })
     }
 
     /// The widths of the networks inside.
     pub fn widths(&self) -> impl Iterator<Item = u32> {
         let (dense, moe) = match self {
-            Self::Dense(dense) => (Some(dense), None),
+            Self::Dense(dense) | Self::Shifted(Leaning { op: dense, .. }) => (Some(dense), None),
             Self::Moe(moe) => (moe.shared.as_ref().map(|shared| &shared.dense), Some(moe)),
         };
         dense.into_iter().chain(moe.into_iter().flat_map(|moe| &moe.experts)).map(|dense| dense.up.rows)
@@ -529,9 +549,23 @@ impl<W> Ffn<W> {
     /// The experts, where it is made of such.
     pub fn moe(&self) -> Option<&Moe<W>> {
         match self {
-            Self::Dense(_) => None,
+            Self::Dense(_) | Self::Shifted(_) => None,
             Self::Moe(moe) => Some(moe),
         }
+    }
+
+    /// Values of the last input that it keeps for a sequence.
+    pub fn shifted(&self) -> u64 {
+        match self {
+            Self::Dense(_) | Self::Moe(_) => 0,
+            Self::Shifted(shifted) => u64::from(shifted.op.up.columns),
+        }
+    }
+}
+
+impl<W> From<Attention<W>> for Mixer<W> {
+    fn from(attention: Attention<W>) -> Self {
+        Self::Attention(attention)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::attend::{self, Task, Tile};
 use crate::cache::{self, HeadMut, New};
 use crate::elementwise::{self, Turn};
 use crate::product::{self, Finisher, Product};
-use crate::recurrent::{self, Convolve, Delta, Scan};
+use crate::recurrent::{self, Convolve, Delta, Replacement, Scan};
 #[cfg(target_arch = "x86_64")]
 use crate::x86_64::{avx2, avx512};
 
@@ -121,6 +121,8 @@ pub(crate) struct Compiled {
     pub scan: unsafe fn(&Scan<'_>, &Sequence, usize),
     /// The same for the delta rule.
     pub delta: unsafe fn(&Delta<'_>, &Sequence, usize),
+    /// The same for RWKV-7's rule.
+    pub replace: unsafe fn(&Replacement<'_>, &Sequence, usize),
     /// The transpose of some weights times a vector.
     pub turned: unsafe fn(&[f32], &[f32], &mut [f32]),
 }
@@ -144,7 +146,12 @@ static SCALAR: Compiled = Compiled {
     norm: elementwise::norm,
     convolve: recurrent::convolve,
     scan: recurrent::scan::<recurrent::Formulas>,
-    delta: recurrent::delta::<recurrent::Formulas>,
+    // SAFETY: the formulas need no instructions but those that every CPU has.
+    delta: |task, sequence, head| unsafe { recurrent::follow::<Delta<'_>, recurrent::Formulas>(task, sequence, head) },
+    // SAFETY: the same.
+    replace: |task, sequence, head| unsafe {
+        recurrent::follow::<Replacement<'_>, recurrent::Formulas>(task, sequence, head);
+    },
     turned: elementwise::turned,
 };
 
@@ -243,6 +250,12 @@ impl Kernels {
     pub(crate) fn delta(self, task: &Delta<'_>, sequence: &Sequence, head: usize) {
         // SAFETY: `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.delta)(task, sequence, head) };
+    }
+
+    /// The same for RWKV-7's rule.
+    pub(crate) fn replace(self, task: &Replacement<'_>, sequence: &Sequence, head: usize) {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.replace)(task, sequence, head) };
     }
 
     /// `y = transposed weights x`.

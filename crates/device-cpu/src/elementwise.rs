@@ -70,6 +70,7 @@ pub unsafe fn curve<V: Vector>(activation: Activation, x: V::Float) -> V::Float 
                 V::mul(x, x)
             }
             Activation::Sigmoid => V::div(one, V::add(one, vector::exp::<V>(V::sub(zero, x)))),
+            Activation::Tanh => vector::tanh::<V>(x),
             Activation::Identity => x,
             Activation::SiluCut { limit, steepness } => {
                 let x = least::<V>(x, limit);
@@ -95,6 +96,7 @@ pub unsafe fn gated<V: Vector>(activation: Activation, gate: V::Float, up: V::Fl
             | Activation::Gelu
             | Activation::ReluSquared
             | Activation::Sigmoid
+            | Activation::Tanh
             | Activation::Identity => up,
         };
         V::mul(curve::<V>(activation, gate), up)

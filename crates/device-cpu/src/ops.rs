@@ -2,10 +2,10 @@
 
 use kauri_arch::{
     Activation, Attention, Convolution, Dense, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Parallel, Shape,
-    StateSpace,
+    StateSpace, TimeMix,
 };
 use kauri_device::rope::{Angles, Frequencies};
-use kauri_device::{Batch, Buffer, Extent, Ops, Part, Plan, Share, Weight, formula, reference};
+use kauri_device::{Batch, Buffer, Extent, Ops, Part, Plan, Share, Side, Weight, formula, reference};
 
 use crate::attend;
 use crate::cache::Cache;
@@ -16,7 +16,7 @@ use crate::latent;
 use crate::matmul::{self, Job, Scratch};
 use crate::pool::{Disjoint, Pool};
 use crate::product::Finish;
-use crate::recurrent::States;
+use crate::recurrent::{self, States};
 
 /// Everything that a forward pass on the CPU touches but the weights. Sized at load.
 pub struct Cpu {
@@ -51,10 +51,10 @@ impl Cpu {
             Some(Cache::new(plan, attention.kv_heads as usize, attention.head_dim as usize))
         });
         let caches = caches.collect();
-        let states = shape.blocks.iter().map(|block| {
-            let state = block.mixer().map(Mixer::state).unwrap_or_default();
-            States::new(plan, state, block.mixer().map_or(0, recurrent_head) as usize)
-        });
+        let states = shape
+            .blocks
+            .iter()
+            .map(|block| States::new(plan, block.state(), block.mixer().map_or(0, recurrent_head) as usize));
         let states = states.collect();
         shape.for_each(|weight| match weight {
             Weight::Matrix(matrix) => columns = columns.max(matrix.columns),
@@ -307,6 +307,37 @@ impl Ops for Cpu {
         self.states[block].scan(&mut self.pool, self.products.kernels(), space, &self.batch, buffers);
     }
 
+    fn shift(&mut self, block: usize, side: Side, from: Buffer) {
+        let buffers = several(&mut self.buffers, [from, Buffer::Change]);
+        self.states[block].shift(&mut self.pool, side, &self.batch, self.hidden, buffers);
+    }
+
+    fn lean(&mut self, lean: &Weight, from: Buffer) {
+        let (lean, hidden) = (lean.vector(), self.hidden);
+        let [from, change, leant] = several(&mut self.buffers, [from, Buffer::Change, Buffer::Leant]);
+        by_rows(&mut self.pool, hidden, &mut leant[..self.batch.tokens.len() * hidden], |first, rows| {
+            let part = first * hidden..first * hidden + rows.len();
+            let rows = rows.chunks_exact_mut(hidden).zip(from[part.clone()].chunks_exact(hidden));
+            for ((leant, from), change) in rows.zip(change[part].chunks_exact(hidden)) {
+                for (((leant, from), lean), change) in leant.iter_mut().zip(from).zip(lean).zip(change) {
+                    *leant = from + lean * change;
+                }
+            }
+        });
+    }
+
+    fn replace(&mut self, block: usize, mix: &TimeMix<Weight>) {
+        use Buffer::{First, Key, Mixed, Query, Rates, Steps, Value};
+        let rows = several(&mut self.buffers, [Query, Key, Value, Steps, Rates, First, Mixed]);
+        self.states[block].replace(&mut self.pool, self.products.kernels(), mix, &self.batch, rows);
+    }
+
+    fn pass_by(&mut self, mix: &TimeMix<Weight>) {
+        let values = self.batch.tokens.len() * mix.width() as usize;
+        let rows = several(&mut self.buffers, [Buffer::Query, Buffer::Key, Buffer::Value, Buffer::Mixed]);
+        recurrent::pass_by(&mut self.pool, mix, rows.map(|rows| &mut rows[..values]));
+    }
+
     fn route(&mut self, moe: &Moe<Weight>) {
         let (count, tokens, hidden) = (moe.experts.len(), self.batch.tokens.len(), self.hidden);
         let bias = moe.selection_bias.as_ref().map(Weight::vector);
@@ -437,6 +468,7 @@ fn recurrent_head(mixer: &Mixer<Weight>) -> u32 {
         Mixer::Attention(_) | Mixer::Latent(_) | Mixer::ShortConv(_) => 0,
         Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => space.head_dim,
         Mixer::GatedDelta(delta) => delta.value_dim,
+        Mixer::TimeMix(mix) => mix.head_dim,
     }
 }
 

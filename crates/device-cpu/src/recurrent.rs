@@ -4,6 +4,8 @@
 //! channels and heads, which have nothing to do with each other. The states of a head stand sixteen values of its input side by
 //! side, so that what it gives is lanes of a vector and no sum runs across them.
 
+mod time_mix;
+
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -12,8 +14,11 @@ use kauri_device::recurrence::{softplus, unit};
 use kauri_device::{Batch, Plan, Sequence, Weight, formula};
 
 use crate::detect::Kernels;
+use crate::elementwise;
 use crate::pool::{Disjoint, Pool};
-use crate::vector::Vector;
+use crate::vector::{self, Vector};
+
+pub(crate) use time_mix::{Replaced, Replacement, pass_by};
 
 /// Values of a head's input side by side.
 const LANES: usize = 16;
@@ -39,10 +44,13 @@ pub(crate) struct Row([f32; LANES]);
 
 /// The states of one block, of all slots. Zeros at first: an instrument may go on behind tokens that were never computed.
 pub struct States {
-    /// The last inputs of the convolution: (slots, taps - 1, channels). The input of position `p` is in row `p % (taps - 1)`.
+    /// The last inputs of the convolution: (slots, taps - 1, channels), the input of position `p` in row `p % (taps - 1)`; or of the
+    /// shift: (slots, hidden).
     tails: Vec<f32>,
     /// (slots, heads, strips of lanes, columns).
     recurrent: Vec<Row>,
+    /// The last inputs of feed-forward networks: (slots, hidden).
+    shifted: Vec<f32>,
 }
 
 impl States {
@@ -50,7 +58,9 @@ impl States {
     pub fn new(plan: &Plan, state: State, head_dim: usize) -> Self {
         let slots = plan.slots as usize;
         let rows = state.recurrent as usize / head_dim.max(1) * head_dim.div_ceil(LANES);
-        Self { tails: vec![0.0; slots * state.tail as usize], recurrent: vec![Row([0.0; LANES]); slots * rows] }
+        let zeros = |values: u64| vec![0.0; slots * values as usize];
+        let recurrent = vec![Row([0.0; LANES]); slots * rows];
+        Self { tails: zeros(state.tail), recurrent, shifted: zeros(state.shifted) }
     }
 
     /// Convolves the new tokens of `batch` in `channels` (tokens, channels), in place.
@@ -351,44 +361,74 @@ pub(crate) struct Prepared {
     rate: f32,
 }
 
+/// A rule that corrects a state of (keys, values) for each head, token by token.
+pub(crate) trait Rule {
+    /// A token of one head, ready for the state.
+    type Token: Copy;
+    /// Before it is.
+    const NOTHING: Self::Token;
+
+    /// Heads, values of a key, values of a value.
+    fn sizes(&self) -> [usize; 3];
+
+    /// (slots, heads, strips of lanes, keys).
+    fn states(&self) -> &Disjoint<'_, Row>;
+
+    /// (tokens, heads, values): what heads give.
+    fn mixed(&self) -> &Disjoint<'_, f32>;
+
+    /// Makes a token of one head, which no other worker does, ready for the state.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `A`.
+    unsafe fn prepare<A: Arithmetic>(&self, token: usize, head: usize, to: &mut Self::Token);
+
+    /// The values of a token of one head that a strip takes in.
+    fn values<'a>(&'a self, token: usize, head: usize, prepared: &'a Self::Token, lanes: &Range<usize>) -> &'a [f32];
+
+    /// Corrects a strip for one token after the other; each value is replaced by what the state gives.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `A`; the tokens are prepared.
+    unsafe fn correct<A: Arithmetic>(state: &mut [Row], tokens: &[Self::Token], values: &mut [[f32; LANES]; PREPARED]);
+}
+
 /// Takes the tokens of one sequence into the state of one head, which no other worker does; inlined into a function that is
 /// compiled for the instruction set in use.
 ///
 /// # Safety
 /// The CPU has the instructions of `A`.
 #[inline(always)]
-pub(crate) unsafe fn delta<A: Arithmetic>(task: &Delta<'_>, sequence: &Sequence, head: usize) {
-    let strips = task.value_dim.div_ceil(LANES);
-    let rows = strips * task.key_dim;
-    let start = (sequence.slot as usize * task.heads + head) * rows;
+pub(crate) unsafe fn follow<R: Rule, A: Arithmetic>(rule: &R, sequence: &Sequence, head: usize) {
+    let [heads, keys, width] = rule.sizes();
+    let rows = width.div_ceil(LANES) * keys;
+    let start = (sequence.slot as usize * heads + head) * rows;
     // SAFETY: this head of this slot is this worker's.
-    let state = unsafe { task.states.slice(start..start + rows) };
+    let state = unsafe { rule.states().slice(start..start + rows) };
     if sequence.cached_tokens == 0 {
         state.fill(Row([0.0; LANES]));
     }
-    let nothing = Prepared { q: [0.0; KEYS_MAX], k: [0.0; KEYS_MAX], both: 0.0, keep: 0.0, rate: 0.0 };
-    let mut prepared = [nothing; PREPARED];
+    let mut prepared = [R::NOTHING; PREPARED];
     let mut first = sequence.tokens.start;
     while first < sequence.tokens.end {
         let count = PREPARED.min(sequence.tokens.end - first);
         for (index, prepared) in prepared.iter_mut().take(count).enumerate() {
-            prepare(task, first + index, head, prepared);
+            // SAFETY: the caller's contract is the same.
+            unsafe { rule.prepare::<A>(first + index, head, prepared) };
         }
         // A strip of the state stays in the first-level cache for all of them.
-        for (strip, state) in state.chunks_exact_mut(task.key_dim).enumerate() {
-            let lanes = strip * LANES..((strip + 1) * LANES).min(task.value_dim);
-            let row = 2 * task.key_heads * task.key_dim + task.heads * task.value_dim;
+        for (strip, state) in state.chunks_exact_mut(keys).enumerate() {
+            let lanes = strip * LANES..((strip + 1) * LANES).min(width);
             let mut values = [[0.0; LANES]; PREPARED];
             for (index, values) in values.iter_mut().take(count).enumerate() {
-                let start = (first + index + 1) * row - (task.heads - head) * task.value_dim;
-                values[..lanes.len()].copy_from_slice(&task.channels[start + lanes.start..start + lanes.end]);
+                values[..lanes.len()].copy_from_slice(rule.values(first + index, head, &prepared[index], &lanes));
             }
-            // SAFETY: the caller's contract is the same; keys and queries have a value for each row.
-            unsafe { A::correct(state, &prepared[..count], &mut values) };
+            // SAFETY: the caller's contract is the same, and these tokens are prepared.
+            unsafe { R::correct::<A>(state, &prepared[..count], &mut values) };
             for (index, values) in values[..count].iter().enumerate() {
-                let start = ((first + index) * task.heads + head) * task.value_dim;
+                let start = ((first + index) * heads + head) * width;
                 // SAFETY: this head of this token is this worker's.
-                let y = unsafe { task.mixed.slice(start + lanes.start..start + lanes.end) };
+                let y = unsafe { rule.mixed().slice(start + lanes.start..start + lanes.end) };
                 y.copy_from_slice(&values[..lanes.len()]);
             }
         }
@@ -396,19 +436,49 @@ pub(crate) unsafe fn delta<A: Arithmetic>(task: &Delta<'_>, sequence: &Sequence,
     }
 }
 
-/// Queries and keys of the length they should have, and the numbers of the head.
-#[inline(always)]
-fn prepare(task: &Delta<'_>, token: usize, head: usize, to: &mut Prepared) {
-    let (keys, key_dim) = (task.key_heads, task.key_dim);
-    let key = if task.interleaved { head % keys } else { head / (task.heads / keys) };
-    let row = &task.channels[token * (2 * keys * key_dim + task.heads * task.value_dim)..];
-    let (q, k) = (&mut to.q[..key_dim], &mut to.k[..key_dim]);
-    unit(&row[key * key_dim..][..key_dim], task.epsilon, 1.0 / (key_dim as f32).sqrt(), q);
-    unit(&row[(keys + key) * key_dim..][..key_dim], task.epsilon, 1.0, k);
-    to.both = formula::dot(q, k);
-    let at = token * task.heads + head;
-    to.keep = (task.decay[head] * softplus(task.steps[at] + task.step_bias[head])).exp();
-    to.rate = formula::activate(Activation::Sigmoid, task.rates[at]);
+impl Rule for Delta<'_> {
+    type Token = Prepared;
+    const NOTHING: Prepared = Prepared { q: [0.0; KEYS_MAX], k: [0.0; KEYS_MAX], both: 0.0, keep: 0.0, rate: 0.0 };
+
+    fn sizes(&self) -> [usize; 3] {
+        [self.heads, self.key_dim, self.value_dim]
+    }
+
+    fn states(&self) -> &Disjoint<'_, Row> {
+        &self.states
+    }
+
+    fn mixed(&self) -> &Disjoint<'_, f32> {
+        &self.mixed
+    }
+
+    /// Queries and keys of the length they should have, and the numbers of the head.
+    #[inline(always)]
+    unsafe fn prepare<A: Arithmetic>(&self, token: usize, head: usize, to: &mut Prepared) {
+        let (keys, key_dim) = (self.key_heads, self.key_dim);
+        let key = if self.interleaved { head % keys } else { head / (self.heads / keys) };
+        let row = &self.channels[token * (2 * keys * key_dim + self.heads * self.value_dim)..];
+        let (q, k) = (&mut to.q[..key_dim], &mut to.k[..key_dim]);
+        unit(&row[key * key_dim..][..key_dim], self.epsilon, 1.0 / (key_dim as f32).sqrt(), q);
+        unit(&row[(keys + key) * key_dim..][..key_dim], self.epsilon, 1.0, k);
+        to.both = formula::dot(q, k);
+        let at = token * self.heads + head;
+        to.keep = (self.decay[head] * softplus(self.steps[at] + self.step_bias[head])).exp();
+        to.rate = formula::activate(Activation::Sigmoid, self.rates[at]);
+    }
+
+    #[inline(always)]
+    fn values<'a>(&'a self, token: usize, head: usize, _: &'a Prepared, lanes: &Range<usize>) -> &'a [f32] {
+        let row = 2 * self.key_heads * self.key_dim + self.heads * self.value_dim;
+        let start = (token + 1) * row - (self.heads - head) * self.value_dim;
+        &self.channels[start + lanes.start..start + lanes.end]
+    }
+
+    #[inline(always)]
+    unsafe fn correct<A: Arithmetic>(state: &mut [Row], tokens: &[Prepared], values: &mut [[f32; LANES]; PREPARED]) {
+        // SAFETY: the caller's contract is the same; keys and queries have a value for each row.
+        unsafe { A::correct(state, tokens, values) };
+    }
 }
 
 /// How a strip of a state meets its tokens.
@@ -430,6 +500,24 @@ pub(crate) trait Arithmetic {
     /// # Safety
     /// The CPU has the instructions; the tokens have a key and a query for each row of `state`, at most [`KEYS_MAX`].
     unsafe fn correct(state: &mut [Row], tokens: &[Prepared], values: &mut [[f32; LANES]; PREPARED]);
+
+    /// The same by RWKV-7's rule.
+    ///
+    /// # Safety
+    /// As [`Self::correct`].
+    unsafe fn replace(state: &mut [Row], tokens: &[Replaced], values: &mut [[f32; LANES]; PREPARED]);
+
+    /// `1 / (1 + e^-x)` of each.
+    ///
+    /// # Safety
+    /// The CPU has the instructions.
+    unsafe fn sigmoids(values: &mut [[f32; LANES]]);
+
+    /// `e^(scale * x)` of each.
+    ///
+    /// # Safety
+    /// The CPU has the instructions.
+    unsafe fn exponentials(scale: f32, values: &mut [[f32; LANES]]);
 }
 
 /// The formulas in the formulas' order.
@@ -478,6 +566,21 @@ impl Arithmetic for Formulas {
                 }
             }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn replace(state: &mut [Row], tokens: &[Replaced], values: &mut [[f32; LANES]; PREPARED]) {
+        time_mix::replace(state, tokens, values);
+    }
+
+    #[inline(always)]
+    unsafe fn sigmoids(values: &mut [[f32; LANES]]) {
+        values.as_flattened_mut().iter_mut().for_each(|value| *value = formula::sigmoid(*value));
+    }
+
+    #[inline(always)]
+    unsafe fn exponentials(scale: f32, values: &mut [[f32; LANES]]) {
+        values.as_flattened_mut().iter_mut().for_each(|value| *value = (scale * *value).exp());
     }
 }
 
@@ -542,6 +645,34 @@ impl<V: Vector> Arithmetic for Vectors<V> {
                         None => update::<V, false>(state, part, token, correction, token),
                     };
                 }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn replace(state: &mut [Row], tokens: &[Replaced], values: &mut [[f32; LANES]; PREPARED]) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { time_mix::replace_with::<V>(state, tokens, values) };
+    }
+
+    #[inline(always)]
+    unsafe fn sigmoids(values: &mut [[f32; LANES]]) {
+        for values in values.as_flattened_mut().chunks_exact_mut(V::LANES) {
+            // SAFETY: a chunk is a vector; the CPU has the instructions.
+            unsafe {
+                let x = V::load(values.as_ptr());
+                V::store(elementwise::curve::<V>(Activation::Sigmoid, x), values.as_mut_ptr());
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn exponentials(scale: f32, values: &mut [[f32; LANES]]) {
+        for values in values.as_flattened_mut().chunks_exact_mut(V::LANES) {
+            // SAFETY: a chunk is a vector; the CPU has the instructions.
+            unsafe {
+                let x = V::mul(V::load(values.as_ptr()), V::float(scale));
+                V::store(vector::exp::<V>(x), values.as_mut_ptr());
             }
         }
     }

@@ -20,15 +20,15 @@ pub enum Buffer {
     Key,
     /// (tokens, `kv_heads`, `head_dim`).
     Value,
-    /// What attention gathered: (tokens, heads, `head_dim`).
+    /// What attention gathered or a state gave: (tokens, heads, `head_dim`). Before it is, how far values go to the first layer's.
     Mixed,
     /// What a convolution reads and gives: (tokens, channels).
     Channels,
     /// The gate of a recurrent mixer, and what it lets pass: (tokens, width).
     MixerGate,
-    /// The steps of a state's heads, or what else such a mixer projects its input to: (tokens, heads or channels).
+    /// The steps of a state's heads, or what else such a mixer projects its input to: (tokens, heads, channels or width).
     Steps,
-    /// The rates of a state's heads: (tokens, heads).
+    /// The rates of a state's heads: (tokens, heads or width).
     Rates,
     /// A projection whose rows are still to be dealt out: (tokens, groups, parts of a group).
     Packed,
@@ -40,6 +40,12 @@ pub enum Buffer {
     Gate,
     /// (tokens, width).
     Up,
+    /// What a branch reads less the input of the token before, with the sign turned: (tokens, hidden).
+    Change,
+    /// What a branch reads, leaning towards the token before: (tokens, hidden).
+    Leant,
+    /// The values of the first layer, which later ones take a share of: (tokens, width).
+    First,
     /// What a branch adds to the stream: (tokens, hidden).
     Branch,
     /// The router's scores of all experts, then their weights: (tokens, experts).
@@ -63,7 +69,7 @@ pub enum Extent {
 
 impl Buffer {
     /// Every buffer, in the order of the variants.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::Stream,
         Self::Normed,
         Self::Query,
@@ -79,6 +85,9 @@ impl Buffer {
         Self::Parts,
         Self::Gate,
         Self::Up,
+        Self::Change,
+        Self::Leant,
+        Self::First,
         Self::Branch,
         Self::Scores,
         Self::Mixture,
@@ -105,6 +114,9 @@ impl Buffer {
             | Self::Parts
             | Self::Gate
             | Self::Up
+            | Self::Change
+            | Self::Leant
+            | Self::First
             | Self::Branch
             | Self::Scores
             | Self::Mixture => Extent::Tokens,
@@ -131,8 +143,13 @@ impl Buffer {
             Self::Parts => mixer(|widths| widths.parts),
             Self::Gate | Self::Up => {
                 let widths = shape.ffns().flat_map(Ffn::widths);
-                widths.max().unwrap_or(0) as usize
+                (widths.max().unwrap_or(0) as usize).max(mixer(|widths| widths.rank))
             }
+            Self::Change | Self::Leant => {
+                let shifts = shape.ffns().any(|ffn| ffn.shifted() > 0) || mixer(|widths| widths.first) > 0;
+                hidden * usize::from(shifts)
+            }
+            Self::First => mixer(|widths| widths.first),
             Self::Scores => experts,
             Self::Mixture => hidden * usize::from(experts > 0),
             Self::Logits => shape.head.output.as_ref().map_or(0, |output| output.rows as usize),
@@ -158,6 +175,8 @@ struct Widths {
     packed: u32,
     low: u32,
     parts: u32,
+    rank: u32,
+    first: u32,
 }
 
 impl Widths {
@@ -183,6 +202,12 @@ impl Widths {
                     packed: packed.into_iter().flatten().max().unwrap_or(0),
                     ..Self::default()
                 }
+            }
+            Mixer::TimeMix(mix) => {
+                let width = mix.width();
+                let (gate, rank) = (width, mix.rank());
+                let values = Self { query: width, key: width, mixed: width, first: width, ..Self::default() };
+                Self { gate, steps: width, rates: width, rank, ..values }
             }
             Mixer::Parallel(Parallel { attention, space, .. }) => {
                 let (attention, space) = (Self::of_attention(attention), Self::of_space(space));

@@ -100,6 +100,7 @@ pub fn activate(activation: Activation, x: f32) -> f32 {
         Activation::Gelu => 0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2)),
         Activation::ReluSquared => x.max(0.0) * x.max(0.0),
         Activation::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Activation::Tanh => x.tanh(),
         Activation::Identity => x,
         Activation::SiluCut { limit, steepness } => {
             let x = x.min(limit);
@@ -118,6 +119,7 @@ pub fn beside_gate(activation: Activation, up: f32) -> f32 {
         | Activation::Gelu
         | Activation::ReluSquared
         | Activation::Sigmoid
+        | Activation::Tanh
         | Activation::Identity => up,
     }
 }

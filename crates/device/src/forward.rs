@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use kauri_arch::{
-    Activation, Attention, Branch, Ffn, GatedDelta, Mixer, Norm, Parallel, Shape, ShortConv, StateSpace,
-    StateSpaceScales, Wiring,
+    Activation, Attention, Branch, Ffn, GatedDelta, Leaning, Mixer, Norm, Parallel, Shape, ShortConv, StateSpace,
+    StateSpaceScales, TimeMix, Wiring,
 };
 
 use crate::buffers::Buffer;
@@ -28,7 +28,7 @@ pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, blocks
             Wiring::Sequential => {
                 block.mixer.iter().for_each(|mixer| mix(device, index, mixer, mixer.post_norm.as_ref()));
                 block.ffn.iter().for_each(|ffn| {
-                    feed(device, ffn);
+                    feed(device, index, ffn);
                     finish(device, ffn, ffn.post_norm.as_ref());
                 });
             }
@@ -38,14 +38,14 @@ pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, blocks
                     settle(device, mixer.post_norm.as_ref());
                 });
                 block.ffn.iter().for_each(|ffn| {
-                    feed(device, ffn);
+                    feed(device, index, ffn);
                     finish(device, ffn, None);
                     settle(device, ffn.post_norm.as_ref());
                 });
             }
             // Both branches read the stream before either adds to it.
             Wiring::Parallel => {
-                block.ffn.iter().for_each(|ffn| feed(device, ffn));
+                block.ffn.iter().for_each(|ffn| feed(device, index, ffn));
                 block.mixer.iter().for_each(|mixer| mix(device, index, mixer, mixer.post_norm.as_ref()));
                 block.ffn.iter().for_each(|ffn| finish(device, ffn, ffn.post_norm.as_ref()));
             }
@@ -94,6 +94,10 @@ fn mix<D: Ops + ?Sized>(
         Mixer::GatedDelta(delta) => {
             correct(device, index, norm, delta);
             device.project(&delta.output, Buffer::MixerGate, post_norm, scale);
+        }
+        Mixer::TimeMix(mix) => {
+            let given = replace(device, index, norm, mix);
+            device.project(&mix.output, given, post_norm, scale);
         }
         // Both read the stream before either adds to it.
         Mixer::Parallel(Parallel { attention, attention_scale, space, space_scale }) => {
@@ -152,6 +156,26 @@ fn correct<D: Ops + ?Sized>(
     device.gate(Activation::Silu, Buffer::MixerGate, Buffer::Mixed, delta.width() as usize);
 }
 
+/// `Stream` -> `Mixed`, through the state; or `MixerGate` where there is a gate behind it. Gives which.
+fn replace<D: Ops + ?Sized>(
+    device: &mut D,
+    index: usize,
+    norm: Option<&Norm<D::Weight>>,
+    mix: &TimeMix<D::Weight>,
+) -> Buffer {
+    device.time_mix_inputs(index, norm, mix);
+    device.replace(index, mix);
+    if let Some(norm) = &mix.norm {
+        device.norm(norm, mix.heads as usize, Buffer::Mixed, Buffer::Mixed);
+    }
+    device.pass_by(mix);
+    if mix.gate.is_none() {
+        return Buffer::Mixed;
+    }
+    device.gate(Activation::Identity, Buffer::MixerGate, Buffer::Mixed, mix.width() as usize);
+    Buffer::MixerGate
+}
+
 /// `Stream` -> what a state space reads.
 fn space_inputs<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weight>>, space: &StateSpace<D::Weight>) {
     let StateSpace { gate, input, step, scales, .. } = space;
@@ -184,10 +208,11 @@ fn scan<D: Ops + ?Sized>(device: &mut D, index: usize, space: &StateSpace<D::Wei
 }
 
 /// `Stream` -> what the feed-forward network has before the last step of its branch.
-fn feed<D: Ops + ?Sized>(device: &mut D, branch: &Branch<Ffn<D::Weight>, D::Weight>) {
+fn feed<D: Ops + ?Sized>(device: &mut D, index: usize, branch: &Branch<Ffn<D::Weight>, D::Weight>) {
     match &branch.op {
         Ffn::Dense(dense) => device.gate_up(branch.norm.as_ref(), dense),
         Ffn::Moe(moe) => device.experts(branch.norm.as_ref(), moe),
+        Ffn::Shifted(shifted) => device.shifted_up(index, branch.norm.as_ref(), shifted),
     }
 }
 
@@ -198,7 +223,9 @@ fn finish<D: Ops + ?Sized>(
     post_norm: Option<&Norm<D::Weight>>,
 ) {
     match &branch.op {
-        Ffn::Dense(dense) => device.project(&dense.down, Buffer::Gate, post_norm, branch.scale),
+        Ffn::Dense(dense) | Ffn::Shifted(Leaning { op: dense, .. }) => {
+            device.project(&dense.down, Buffer::Gate, post_norm, branch.scale);
+        }
         Ffn::Moe(_) => device.conclude(Buffer::Mixture, post_norm, branch.scale),
     }
 }

@@ -22,5 +22,5 @@ pub use buffers::{Buffer, Extent};
 pub use executor::{Choice, DeviceError, Executor, Sampled};
 pub use forward::forward;
 pub use measure::{Ceilings, Measured, OpCost};
-pub use ops::{Ops, Part, Share};
+pub use ops::{Ops, Part, Share, Side};
 pub use weight::{Matrix, Weight};

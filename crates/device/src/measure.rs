@@ -6,13 +6,14 @@
 use std::time::Instant;
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Linear, Moe, Norm, StateSpace,
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, StateSpace,
+    TimeMix,
 };
 
 use crate::batch::{Batch, CacheType};
 use crate::buffers::{Buffer, Extent};
 use crate::formula;
-use crate::ops::{Ops, Part, Share};
+use crate::ops::{Ops, Part, Share, Side};
 use crate::weight::Weight;
 
 /// What one kind of operation cost, summed over calls.
@@ -270,6 +271,30 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
         self.run("scan", cost, |device| device.scan(block, space));
     }
 
+    fn shift(&mut self, block: usize, side: Side, from: Buffer) {
+        let hidden = self.hidden as u64;
+        let cost = Self::elementwise(self.rows(from) * hidden, 1) + self.state_cost(hidden);
+        self.run("shift", cost, |device| device.shift(block, side, from));
+    }
+
+    fn lean(&mut self, lean: &Weight, from: Buffer) {
+        let cost = Self::elementwise(self.rows(from) * self.hidden as u64, 2);
+        self.run("lean", cost, |device| device.lean(lean, from));
+    }
+
+    fn replace(&mut self, block: usize, mix: &TimeMix<Weight>) {
+        let (rows, recurrent) = (self.rows(Buffer::Query), mix.kept().recurrent);
+        let operations = 8 * rows * recurrent;
+        let values = Self::elementwise(4 * rows * u64::from(mix.width()), 8);
+        let cost = values + self.state_cost(recurrent) + Cost { bytes: 0, operations };
+        self.run("replace", cost, |device| device.replace(block, mix));
+    }
+
+    fn pass_by(&mut self, mix: &TimeMix<Weight>) {
+        let cost = Self::elementwise(2 * self.rows(Buffer::Query) * u64::from(mix.width()), 3);
+        self.run("pass by", cost, |device| device.pass_by(mix));
+    }
+
     fn route(&mut self, moe: &Moe<Weight>) {
         let cost = Self::elementwise(self.rows(Buffer::Scores) * moe.experts.len() as u64, u64::from(moe.chosen));
         self.run("route", cost, |device| device.route(moe));
@@ -331,6 +356,21 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
         let gate = dense.gate.as_ref().map_or(Cost::default(), |gate| Self::linear_cost(gate, rows));
         let cost = gate + Self::linear_cost(&dense.up, rows);
         self.run("gate+up", cost, |device| device.gate_up(norm, dense));
+    }
+
+    fn time_mix_inputs(&mut self, block: usize, norm: Option<&Norm<Weight>>, mix: &TimeMix<Weight>) {
+        let rows = self.rows(Buffer::Normed);
+        let gate = mix.gate.as_ref().map(|gate| &gate.op);
+        let ways = [Some(&mix.decay.op), Some(&mix.rate.op), mix.residual.as_ref(), gate].into_iter().flatten();
+        let linears = [&mix.r, &mix.k, &mix.v].map(|leaning| Self::linear_cost(&leaning.op, rows));
+        let cost = ways.map(|dense| Self::dense_cost(dense, rows)).chain(linears);
+        let cost = cost.fold(Cost::default(), std::ops::Add::add);
+        self.run("mixer input", cost, |device| device.time_mix_inputs(block, norm, mix));
+    }
+
+    fn shifted_up(&mut self, block: usize, norm: Option<&Norm<Weight>>, shifted: &Leaning<Dense<Weight>, Weight>) {
+        let cost = Self::linear_cost(&shifted.op.up, self.rows(Buffer::Gate));
+        self.run("gate+up", cost, |device| device.shifted_up(block, norm, shifted));
     }
 
     fn experts(&mut self, norm: Option<&Norm<Weight>>, moe: &Moe<Weight>) {

@@ -6,7 +6,8 @@
 //! which the executor reports.
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Linear, Moe, Norm, StateSpace,
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, StateSpace,
+    TimeMix,
 };
 
 use crate::buffers::Buffer;
@@ -23,6 +24,15 @@ pub struct Part {
     pub row: usize,
     /// The first of them that is a value of this part.
     pub start: usize,
+}
+
+/// Which branch of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The mixer.
+    Mixer,
+    /// The feed-forward network.
+    Ffn,
 }
 
 /// What a network's output is multiplied with, token by token, before it joins those of others.
@@ -105,6 +115,20 @@ pub trait Ops {
     /// `Mixed`.
     fn scan(&mut self, block: usize, space: &StateSpace<Self::Weight>);
 
+    /// `Change[t] = from[t - 1] - from[t]`, with the last row of each sequence in the state of a branch of block `block`.
+    fn shift(&mut self, block: usize, side: Side, from: Buffer);
+
+    /// `Leant[t] = from[t] + lean * Change[t]`.
+    fn lean(&mut self, lean: &Self::Weight, from: Buffer);
+
+    /// Takes each token of `Query`, `Key`, `Value`, `Steps`, `Rates` and `Mixed` (as the residual) into the state of block `block`, in
+    /// order; what the heads give goes to `Mixed`, and `Key` and `Value` become what was put in. Without a residual, `Value` goes
+    /// to `First`.
+    fn replace(&mut self, block: usize, mix: &TimeMix<Self::Weight>);
+
+    /// `Mixed[t][h] += (Query[t][h] * Key[t][h] * bonus[h]) Value[t][h]`.
+    fn pass_by(&mut self, mix: &TimeMix<Self::Weight>);
+
     /// `Scores[t]` from the router's scores of all experts to their weights, zero for those that are not chosen; begins the
     /// rows of `Mixture` with zeros.
     fn route(&mut self, moe: &Moe<Self::Weight>);
@@ -150,6 +174,22 @@ pub trait Ops {
     /// The input side of a feed-forward network: norm, one or two projections of one input, activation. `Stream` -> `Gate`.
     fn gate_up(&mut self, norm: Option<&Norm<Self::Weight>>, dense: &Dense<Self::Weight>) {
         reference::gate_up(self, norm, dense);
+    }
+
+    /// The input side of RWKV-7's time mixing: norm, shift, and projections of as many inputs. `Stream` -> `Query`, `Key`, `Value`,
+    /// `Steps`, `Rates`, `Mixed`, `MixerGate`.
+    fn time_mix_inputs(&mut self, block: usize, norm: Option<&Norm<Self::Weight>>, mix: &TimeMix<Self::Weight>) {
+        reference::time_mix_inputs(self, block, norm, mix);
+    }
+
+    /// As [`Self::gate_up`], of a network that leans towards the token before.
+    fn shifted_up(
+        &mut self,
+        block: usize,
+        norm: Option<&Norm<Self::Weight>>,
+        shifted: &Leaning<Dense<Self::Weight>, Self::Weight>,
+    ) {
+        reference::shifted_up(self, block, norm, shifted);
     }
 
     /// A whole mixture of experts but the addition to the stream: norm, router, experts in the order of their numbers, what is

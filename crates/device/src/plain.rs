@@ -4,14 +4,15 @@
 //! values as the plan says by rounding them, and has no other notion of speed or memory.
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Shape, State, StateSpace,
+    Activation, Attention, Block, Convolution, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Shape, State,
+    StateSpace, TimeMix,
 };
 
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::{Buffer, Extent};
 use crate::formula;
-use crate::ops::{Ops, Part, Share};
-use crate::recurrence::{self, Delta, Scan, softplus, unit};
+use crate::ops::{Ops, Part, Share, Side};
+use crate::recurrence::{self, Delta, Replace, Scan, pace, softplus, unit};
 use crate::rope::{Angles, Frequencies};
 use crate::weight::Weight;
 
@@ -22,8 +23,9 @@ pub struct Plain {
     buffers: Vec<Vec<f32>>,
     /// Keys and values of each block: (pages, `page_tokens`, `kv_heads`, `head_dim`); or rows and nothing.
     cache: Vec<[Vec<f32>; 2]>,
-    /// The states of each block: of convolutions (slots, channels, taps - 1), of recurrences (slots, values).
-    states: Vec<[Vec<f32>; 2]>,
+    /// The states of each block: of convolutions (slots, channels, taps - 1) or shifts (slots, hidden), of recurrences (slots, values),
+    /// of shifts of feed-forward networks (slots, hidden).
+    states: Vec<[Vec<f32>; 3]>,
     ropes: Vec<(Frequencies, Angles)>,
 }
 
@@ -39,8 +41,8 @@ impl Plain {
             halves.map(|values| vec![f32::NAN; values])
         });
         let states = shape.blocks.iter().map(|block| {
-            let State { tail, recurrent } = block.mixer().map(Mixer::state).unwrap_or_default();
-            [tail, recurrent].map(|values| vec![f32::NAN; values as usize * plan.slots as usize])
+            let State { tail, recurrent, shifted } = Block::state(block);
+            [tail, recurrent, shifted].map(|values| vec![f32::NAN; values as usize * plan.slots as usize])
         });
         Self {
             plan,
@@ -425,6 +427,84 @@ impl Ops for Plain {
                 }
                 self.buffers[Buffer::Mixed as usize][index * width..][..width].copy_from_slice(&mixed);
             }
+        }
+    }
+
+    fn shift(&mut self, block: usize, side: Side, from: Buffer) {
+        let hidden = self.hidden();
+        for sequence in &self.batch.sequences {
+            let states = &mut self.states[block][if side == Side::Mixer { 0 } else { 2 }];
+            let before = &mut states[sequence.slot as usize * hidden..][..hidden];
+            if sequence.cached_tokens == 0 {
+                before.fill(0.0);
+            }
+            for index in sequence.tokens.clone() {
+                for (channel, before) in before.iter_mut().enumerate() {
+                    let value = self.buffers[from as usize][index * hidden + channel];
+                    self.buffers[Buffer::Change as usize][index * hidden + channel] = *before - value;
+                    *before = value;
+                }
+            }
+        }
+    }
+
+    fn lean(&mut self, lean: &Weight, from: Buffer) {
+        let lean = lean.vector();
+        for index in 0..self.batch.tokens.len() * lean.len() {
+            let change = self.buffer(Buffer::Change)[index];
+            let value = self.buffer(from)[index];
+            self.buffer_mut(Buffer::Leant)[index] = value + lean[index % lean.len()] * change;
+        }
+    }
+
+    fn replace(&mut self, block: usize, mix: &TimeMix<Weight>) {
+        let (width, head_dim) = (mix.width() as usize, mix.head_dim as usize);
+        let [removal, insertion] = [&mix.removal, &mix.insertion].map(Weight::vector);
+        for sequence in self.batch.sequences.clone() {
+            for index in sequence.tokens.clone() {
+                let row = |buffer: Buffer| self.buffers[buffer as usize][index * width..][..width].to_vec();
+                let (r, mut k, mut v, mut keep) =
+                    (row(Buffer::Query), row(Buffer::Key), row(Buffer::Value), row(Buffer::Steps));
+                let (residual, first) = (row(Buffer::Mixed), row(Buffer::First));
+                let (mut seen, mut back, mut mixed) = (vec![0.0; width], vec![0.0; width], vec![0.0; width]);
+                for (at, rate) in row(Buffer::Rates).into_iter().map(formula::sigmoid).enumerate() {
+                    keep[at] = pace(keep[at]);
+                    seen[at] = k[at] * removal[at];
+                    back[at] = rate;
+                    k[at] *= 1.0 + (rate - 1.0) * insertion[at];
+                    if mix.residual.is_some() {
+                        v[at] += (first[at] - v[at]) * formula::sigmoid(residual[at]);
+                    }
+                }
+                let states = &mut self.states[block][1][sequence.slot as usize * width * head_dim..];
+                if sequence.cached_tokens == 0 && index == sequence.tokens.start {
+                    states[..width * head_dim].fill(0.0);
+                }
+                for (head, state) in states[..width * head_dim].chunks_exact_mut(head_dim * head_dim).enumerate() {
+                    let part = head * head_dim..(head + 1) * head_dim;
+                    recurrence::unit_over(&mut seen[part.clone()]);
+                    back[part.clone()].iter_mut().zip(&seen[part.clone()]).for_each(|(back, seen)| *back *= seen);
+                    let [r, keep, seen, back, k, v] = [&r, &keep, &seen, &back, &k, &v].map(|row| &row[part.clone()]);
+                    Replace { r, keep, seen, back, k, v }.step(state, &mut mixed[part]);
+                }
+                let first = (Buffer::First, if mix.residual.is_some() { first } else { v.clone() });
+                for (buffer, values) in [(Buffer::Mixed, mixed), (Buffer::Key, k), (Buffer::Value, v), first] {
+                    self.buffers[buffer as usize][index * width..][..width].copy_from_slice(&values);
+                }
+            }
+        }
+    }
+
+    fn pass_by(&mut self, mix: &TimeMix<Weight>) {
+        let (heads, head_dim, bonus) = (mix.heads as usize, mix.head_dim as usize, mix.bonus.vector());
+        for group in 0..self.batch.tokens.len() * heads {
+            let part = group * head_dim..(group + 1) * head_dim;
+            let [r, k, v] =
+                [Buffer::Query, Buffer::Key, Buffer::Value].map(|buffer| &self.buffer(buffer)[part.clone()]);
+            let passes = recurrence::passes(r, k, &bonus[group % heads * head_dim..][..head_dim]);
+            let v = v.to_vec();
+            let mixed = &mut self.buffers[Buffer::Mixed as usize][part];
+            mixed.iter_mut().zip(&v).for_each(|(mixed, v)| *mixed += passes * v);
         }
     }
 

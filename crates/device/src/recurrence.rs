@@ -3,7 +3,7 @@
 //!
 //! Nothing here knows a buffer, a batch or a device.
 
-use crate::formula::dot;
+use crate::formula::{dot, sigmoid};
 
 /// `ln(1 + e^x)`; `x` itself where the difference is under the precision of `f32`.
 pub fn softplus(x: f32) -> f32 {
@@ -106,6 +106,68 @@ impl Delta<'_> {
     }
 }
 
+/// Brings `x` to unit length; what has none stays.
+#[inline(always)]
+pub fn unit_over(x: &mut [f32]) {
+    let factor = 1.0 / dot(x, x).sqrt().max(1e-12);
+    x.iter_mut().for_each(|x| *x *= factor);
+}
+
+/// How much of a token's own value passes by a state: the sum of `r * k * bonus`.
+#[inline(always)]
+pub fn passes(r: &[f32], k: &[f32], bonus: &[f32]) -> f32 {
+    let mut sum = 0.0;
+    for ((r, k), bonus) in r.iter().zip(k).zip(bonus) {
+        sum += r * k * bonus;
+    }
+    sum
+}
+
+/// What the sigmoid of a pace is multiplied with: `-e^-0.5`.
+pub const PACE: f32 = -0.606_530_66;
+
+/// How much of a state stays, of what decides it: `exp(-e^-0.5 * sigmoid(x))`, between 0.55 and one (RWKV-7).
+pub fn pace(x: f32) -> f32 {
+    (PACE * sigmoid(x)).exp()
+}
+
+/// One head of one token of RWKV-7's rule: each row of the state decays at its own pace, what it has for `seen` is taken away by
+/// `back`, and `v` is put in by `k`; then it gives what it has for `r`. The state is (values of `k`, values of `v`).
+#[derive(Clone, Copy, Debug)]
+pub struct Replace<'a> {
+    /// (keys).
+    pub r: &'a [f32],
+    /// (keys): how much of each row stays.
+    pub keep: &'a [f32],
+    /// (keys), of unit length.
+    pub seen: &'a [f32],
+    /// (keys).
+    pub back: &'a [f32],
+    /// (keys).
+    pub k: &'a [f32],
+    /// (values).
+    pub v: &'a [f32],
+}
+
+impl Replace<'_> {
+    /// Takes the token into `state` and writes what the head gives.
+    pub fn step(&self, state: &mut [f32], y: &mut [f32]) {
+        let width = self.v.len();
+        for (index, (&v, y)) in self.v.iter().zip(y).enumerate() {
+            let mut has = 0.0;
+            for (row, seen) in self.seen.iter().enumerate() {
+                has += state[row * width + index] * seen;
+            }
+            *y = 0.0;
+            for (row, r) in self.r.iter().enumerate() {
+                let state = &mut state[row * width + index];
+                *state = *state * self.keep[row] + (self.k[row] * v - self.back[row] * has);
+                *y += *state * r;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +200,19 @@ mod tests {
         }
         Delta { q: &[0.8, -0.6], k: &k, v: &[0.0; 3], keep: 1.0, rate: 0.0 }.step(&mut state, &mut y);
         assert!(y.iter().all(|y| y.abs() < 1e-5), "nothing for a query that no key was like: {y:?}");
+    }
+
+    #[test]
+    fn a_replaced_value_is_gone_and_others_stay() {
+        let mut state = [0.0; 4];
+        let mut y = [0.0; 2];
+        let (one, other) = ([1.0, 0.0], [0.0, 1.0]);
+        for (key, v) in [(&one, [1.0, 2.0]), (&other, [3.0, 4.0]), (&one, [5.0, 6.0])] {
+            Replace { r: key, keep: &[1.0; 2], seen: key, back: key, k: key, v: &v }.step(&mut state, &mut y);
+            assert_eq!(y, v);
+        }
+        assert_eq!(state, [5.0, 6.0, 3.0, 4.0]);
+        assert!((pace(0.0) - 0.738_4).abs() < 1e-4, "{}", pace(0.0));
     }
 
     #[test]

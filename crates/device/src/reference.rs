@@ -1,9 +1,9 @@
 //! The fused blocks as compositions of primitives: what every faster version of them must equal.
 
-use kauri_arch::{Attention, Dense, GatedDelta, Head, Latent, Linear, Moe, Norm};
+use kauri_arch::{Attention, Dense, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, TimeMix};
 
 use crate::buffers::Buffer;
-use crate::ops::{Ops, Part, Share};
+use crate::ops::{Ops, Part, Share, Side};
 
 /// See [`Ops::qkv`].
 pub fn qkv<D: Ops + ?Sized>(
@@ -134,6 +134,50 @@ pub fn finish_gate<D: Ops + ?Sized>(device: &mut D, dense: &Dense<D::Weight>) {
         device.scale(Buffer::Gate, &[(dense.up.rows, dense.gate_scale)]);
     }
     device.activate(dense.activation, dense.gate.is_some(), dense.up.rows as usize);
+}
+
+/// See [`Ops::time_mix_inputs`].
+pub fn time_mix_inputs<D: Ops + ?Sized>(
+    device: &mut D,
+    block: usize,
+    norm: Option<&Norm<D::Weight>>,
+    mix: &TimeMix<D::Weight>,
+) {
+    let input = normed(device, norm);
+    device.shift(block, Side::Mixer, input);
+    for (Leaning { lean, op }, to) in [(&mix.r, Buffer::Query), (&mix.k, Buffer::Key), (&mix.v, Buffer::Value)] {
+        device.lean(lean, input);
+        device.linear(op, Buffer::Leant, to);
+    }
+    // What `v` read is still there.
+    if let Some(residual) = &mix.residual {
+        by_way_of_few(device, residual, Buffer::Mixed);
+    }
+    let gate = mix.gate.as_ref().map(|gate| (gate, Buffer::MixerGate));
+    for (Leaning { lean, op }, to) in [(&mix.decay, Buffer::Steps), (&mix.rate, Buffer::Rates)].into_iter().chain(gate)
+    {
+        device.lean(lean, input);
+        by_way_of_few(device, op, to);
+    }
+}
+
+/// What `dense` makes of `Leant`: to `to`.
+fn by_way_of_few<D: Ops + ?Sized>(device: &mut D, dense: &Dense<D::Weight>, to: Buffer) {
+    widen(device, Buffer::Leant, dense);
+    device.linear(&dense.down, Buffer::Gate, to);
+}
+
+/// See [`Ops::shifted_up`].
+pub fn shifted_up<D: Ops + ?Sized>(
+    device: &mut D,
+    block: usize,
+    norm: Option<&Norm<D::Weight>>,
+    shifted: &Leaning<Dense<D::Weight>, D::Weight>,
+) {
+    let input = normed(device, norm);
+    device.shift(block, Side::Ffn, input);
+    device.lean(&shifted.lean, input);
+    widen(device, Buffer::Leant, &shifted.op);
 }
 
 /// See [`Ops::experts`]. Every expert sees every token: what a device may leave out is what has no weight.

@@ -6,10 +6,12 @@
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use kauri_arch::{Activation, Attention, Convolution, Embed, GatedDelta, Latent, Linear, Moe, Norm, Shape, StateSpace};
+use kauri_arch::{
+    Activation, Attention, Convolution, Embed, GatedDelta, Latent, Linear, Moe, Norm, Shape, StateSpace, TimeMix,
+};
 use kauri_device::conformance::{Subject, Tolerance, conform};
 use kauri_device::plain::Plain;
-use kauri_device::{Batch, Buffer, Ops, Part, Plan, Share, Weight};
+use kauri_device::{Batch, Buffer, Ops, Part, Plan, Share, Side, Weight};
 use kauri_formats::Quant;
 
 type Work = Box<dyn FnOnce(&mut Plain) + Send>;
@@ -116,6 +118,25 @@ impl Ops for Recorder {
     fn scan(&mut self, block: usize, space: &StateSpace<Weight>) {
         let space = space.clone();
         self.push(move |plain| plain.scan(block, &space));
+    }
+
+    fn shift(&mut self, block: usize, side: Side, from: Buffer) {
+        self.push(move |plain| plain.shift(block, side, from));
+    }
+
+    fn lean(&mut self, lean: &Weight, from: Buffer) {
+        let lean = lean.clone();
+        self.push(move |plain| plain.lean(&lean, from));
+    }
+
+    fn replace(&mut self, block: usize, mix: &TimeMix<Weight>) {
+        let mix = mix.clone();
+        self.push(move |plain| plain.replace(block, &mix));
+    }
+
+    fn pass_by(&mut self, mix: &TimeMix<Weight>) {
+        let mix = mix.clone();
+        self.push(move |plain| plain.pass_by(&mix));
     }
 
     fn route(&mut self, moe: &Moe<Weight>) {

@@ -150,6 +150,7 @@ fn vector(shape: &Shape<Weight>) -> u32 {
 fn describe(block: &Block<Weight>) -> String {
     let mixer = block.mixer().map(describe_mixer);
     let ffn = block.ffn.as_ref().map(|branch| match &branch.op {
+        Ffn::Shifted(shifted) => format!("shifted feed-forward ({} wide)", shifted.op.up.rows),
         Ffn::Dense(dense) => {
             let gate = if dense.gate.is_some() { "gated " } else { "" };
             format!("{gate}feed-forward ({} wide, {:?})", dense.up.rows, dense.activation)
@@ -179,6 +180,7 @@ fn describe_mixer(mixer: &Mixer<Weight>) -> String {
             let GatedDelta { key_heads, value_heads, key_dim, value_dim, .. } = delta;
             format!("gated delta rule ({value_heads} heads of {key_dim} x {value_dim}, {key_heads} key heads)")
         }
+        Mixer::TimeMix(mix) => format!("RWKV-7 time mixing ({} heads of {1} x {1})", mix.heads, mix.head_dim),
         Mixer::Parallel(both) => {
             format!("{} beside {}", describe_attention(&both.attention), describe_space(&both.space))
         }

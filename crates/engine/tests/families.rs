@@ -63,6 +63,7 @@ const FAMILIES: &[&str] = &[
     "qwen35",
     "qwen3moe",
     "qwen3next",
+    "rwkv7",
     "seedoss",
     "smollm3",
     "stablelm",

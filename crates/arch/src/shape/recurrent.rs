@@ -144,16 +144,18 @@ pub struct Parallel<W> {
 /// What a mixer keeps for a sequence whatever its length, in `f32`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Values of the last inputs of a convolution: (taps - 1, channels).
+    /// Values of the mixer's last inputs: (taps - 1, channels) of a convolution, (hidden) of a shift.
     pub tail: u64,
     /// Values of the recurrence.
     pub recurrent: u64,
+    /// Values of the last input of the feed-forward network: (hidden).
+    pub shifted: u64,
 }
 
 impl State {
-    /// Both together.
+    /// All together.
     pub fn values(self) -> u64 {
-        self.tail + self.recurrent
+        self.tail + self.recurrent + self.shifted
     }
 }
 
@@ -200,7 +202,8 @@ impl<W> StateSpace<W> {
 
     /// What it keeps for a sequence.
     pub fn kept(&self) -> State {
-        State { tail: self.convolution.tail(), recurrent: u64::from(self.width()) * u64::from(self.state) }
+        let recurrent = u64::from(self.width()) * u64::from(self.state);
+        State { tail: self.convolution.tail(), recurrent, shifted: 0 }
     }
 
     pub(super) fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<StateSpace<V>, E> {
@@ -238,7 +241,8 @@ impl<W> GatedDelta<W> {
 
     /// What it keeps for a sequence.
     pub fn kept(&self) -> State {
-        State { tail: self.convolution.tail(), recurrent: u64::from(self.width()) * u64::from(self.key_dim) }
+        let recurrent = u64::from(self.width()) * u64::from(self.key_dim);
+        State { tail: self.convolution.tail(), recurrent, shifted: 0 }
     }
 
     pub(super) fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<GatedDelta<V>, E> {

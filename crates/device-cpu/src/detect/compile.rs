@@ -20,7 +20,7 @@ macro_rules! compile {
             use $crate::cache::{self, HeadMut, New};
             use $crate::elementwise::{self, Turn};
             use $crate::quant;
-            use $crate::recurrent::{self, Convolve, Delta, Scan};
+            use $crate::recurrent::{self, Convolve, Delta, Replacement, Scan};
             use $crate::vector::Vector;
 
             /// Finds the kernel of a storage type.
@@ -114,7 +114,13 @@ macro_rules! compile {
             $(#[target_feature(enable = $feature)])+
             fn delta(task: &Delta<'_>, sequence: &Sequence, head: usize) {
                 // SAFETY: this function has the instructions.
-                unsafe { recurrent::delta::<recurrent::Vectors<$vector>>(task, sequence, head) };
+                unsafe { recurrent::follow::<Delta<'_>, recurrent::Vectors<$vector>>(task, sequence, head) };
+            }
+
+            $(#[target_feature(enable = $feature)])+
+            fn replace(task: &Replacement<'_>, sequence: &Sequence, head: usize) {
+                // SAFETY: this function has the instructions.
+                unsafe { recurrent::follow::<Replacement<'_>, recurrent::Vectors<$vector>>(task, sequence, head) };
             }
 
             $(#[target_feature(enable = $feature)])+
@@ -136,6 +142,7 @@ macro_rules! compile {
                 convolve,
                 scan,
                 delta,
+                replace,
                 turned,
             }
         };

@@ -1,9 +1,9 @@
 //! Mixers that keep a state: each operation on dirty slots, and whole passes that start over and go on.
 
 use kauri_arch::{
-    Activation, Attention, Block, Branch, Convolution, Dense, Embed, Ffn, GatedDelta, Head, Linear, Mixer, Norm,
-    NormKind, Parallel, Pooling, Rope, RopeScaling, RopeStyle, Shape, ShortConv, StateSpace, StateSpaceScales, Summary,
-    Wiring,
+    Activation, Attention, Block, Branch, Convolution, Dense, Embed, Ffn, GatedDelta, Head, Leaning, Linear, Mixer,
+    Norm, NormKind, Parallel, Pooling, Rope, RopeScaling, RopeStyle, Shape, ShortConv, StateSpace, StateSpaceScales,
+    Summary, TimeMix, Wiring,
 };
 use kauri_formats::Quant;
 
@@ -11,7 +11,7 @@ use super::{Random, Subject, Tolerance, assert_within, batches, continued, matri
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::Buffer;
 use crate::forward::forward;
-use crate::ops::Ops;
+use crate::ops::{Ops, Side};
 use crate::plain::Plain;
 use crate::weight::Weight;
 
@@ -28,6 +28,8 @@ enum Kind {
     Delta,
     /// A delta rule whose projections are packed, then attention with a gate.
     PackedDelta,
+    /// RWKV-7: time mixing, and a network that leans towards the token before.
+    TimeMix,
 }
 
 /// One small model, chosen to be awkward.
@@ -73,7 +75,7 @@ fn cases() -> Vec<Case> {
         scaled: false,
     };
     let mut cases = Vec::new();
-    for kind in [Kind::ShortConv, Kind::StateSpace, Kind::Parallel, Kind::Delta, Kind::PackedDelta] {
+    for kind in [Kind::ShortConv, Kind::StateSpace, Kind::Parallel, Kind::Delta, Kind::PackedDelta, Kind::TimeMix] {
         cases.push(Case { kind, ..usual });
         cases.push(Case { kind, hidden: 65, taps: 2, biased: true, ..usual });
         cases.push(Case { kind, hidden: 31, taps: 3, heads: 3, head_dim: 5, groups: 1, state: 7, ..usual });
@@ -81,6 +83,8 @@ fn cases() -> Vec<Case> {
     }
     cases.push(Case { heads: 6, head_dim: 33, groups: 3, state: 31, norm_first: true, ..usual });
     cases.push(Case { head_dim: 64, state: 128, scaled: true, biased: true, ..usual });
+    cases.push(Case { kind: Kind::TimeMix, heads: 2, head_dim: 64, norm_first: true, ..usual });
+    cases.push(Case { kind: Kind::TimeMix, heads: 3, head_dim: 33, biased: true, ..usual });
     cases.push(Case { kind: Kind::Delta, heads: 6, head_dim: 33, groups: 3, state: 100, biased: true, ..usual });
     cases
 }
@@ -91,7 +95,7 @@ impl Case {
         let has_attention = [Kind::Delta, Kind::PackedDelta].contains(&self.kind);
         let blocks = (0..if has_attention { 3 } else { 2 }).map(|index| {
             let norm = Some(Self::norm(&mut random, hidden, hidden));
-            let op = if index == 2 { self.gated_attention(&mut random) } else { self.mixer(&mut random) };
+            let op = if index == 2 { self.gated_attention(&mut random) } else { self.mixer(&mut random, index > 0) };
             let mixer = Branch { norm, op, post_norm: None, scale: 0.5 };
             let ffn = (self.kind != Kind::StateSpace).then(|| {
                 let dense = Dense {
@@ -101,7 +105,13 @@ impl Case {
                     activation: Activation::Silu,
                     gate_scale: 1.0,
                 };
-                Branch { norm: None, op: Ffn::Dense(dense), post_norm: None, scale: 1.0 }
+                let norm = (self.kind == Kind::TimeMix).then(|| Self::norm(&mut random, hidden, hidden));
+                let op = if self.kind == Kind::TimeMix {
+                    Ffn::Shifted(Leaning { lean: Weight::Vector(random.values(hidden as usize, 1.0)), op: dense })
+                } else {
+                    Ffn::Dense(dense)
+                };
+                Branch { norm, op, post_norm: None, scale: 1.0 }
             });
             Block { mixer: Some(mixer), ffn, wiring: Wiring::Sequential }
         });
@@ -118,7 +128,7 @@ impl Case {
                 scale: 1.0,
                 places: None,
                 kinds: None,
-                norm: None,
+                norm: (self.kind == Kind::TimeMix).then(|| Self::norm(&mut random, hidden, hidden)),
             },
             ropes: vec![rope],
             norm: Self::norm(&mut random, hidden, hidden),
@@ -127,8 +137,9 @@ impl Case {
         }
     }
 
-    fn mixer(&self, random: &mut Random) -> Mixer<Weight> {
+    fn mixer(&self, random: &mut Random, later: bool) -> Mixer<Weight> {
         match self.kind {
+            Kind::TimeMix => Mixer::TimeMix(self.time_mix(random, later)),
             Kind::ShortConv => Mixer::ShortConv(self.short_conv(random)),
             Kind::StateSpace => Mixer::StateSpace(self.space(random)),
             Kind::Delta | Kind::PackedDelta => Mixer::GatedDelta(self.delta(random)),
@@ -144,6 +155,40 @@ impl Case {
     fn gated_attention(&self, random: &mut Random) -> Mixer<Weight> {
         let attention = self.attention(random);
         Mixer::Attention(Attention { gated: true, q: self.linear(random, 32, self.hidden), ..attention })
+    }
+
+    /// Later layers have a residual; a norm over heads and a gate are there or not.
+    fn time_mix(&self, random: &mut Random, later: bool) -> TimeMix<Weight> {
+        let (hidden, width) = (self.hidden, self.heads * self.head_dim);
+        let values = |random: &mut Random, count: u32| Weight::Vector(random.values(count as usize, 1.0));
+        let few = |random: &mut Random, activation| {
+            let down = Linear { bias: Some(values(random, width)), ..self.linear(random, width, 5) };
+            Dense { gate: None, up: self.linear(random, 5, hidden), down, activation, gate_scale: 1.0 }
+        };
+        let full =
+            |random: &mut Random| Leaning { lean: values(random, hidden), op: self.linear(random, width, hidden) };
+        let norm = Norm {
+            kind: NormKind::Layer,
+            bias: Some(values(random, width)),
+            ..Self::norm(random, self.head_dim, width)
+        };
+        TimeMix {
+            heads: self.heads,
+            head_dim: self.head_dim,
+            r: full(random),
+            k: full(random),
+            v: full(random),
+            decay: Leaning { lean: values(random, hidden), op: few(random, Activation::Tanh) },
+            rate: Leaning { lean: values(random, hidden), op: few(random, Activation::Identity) },
+            residual: later.then(|| few(random, Activation::Identity)),
+            gate: (!self.norm_first)
+                .then(|| Leaning { lean: values(random, hidden), op: few(random, Activation::Sigmoid) }),
+            removal: values(random, width),
+            insertion: values(random, width),
+            bonus: values(random, width),
+            norm: (!self.norm_first).then_some(norm),
+            output: self.linear(random, hidden, width),
+        }
     }
 
     /// As many key heads as a state space has groups, of keys as long as its states are wide.
@@ -272,13 +317,16 @@ impl<S: Subject> Check<S> {
         let tokens = batch.tokens.len();
         let mut random = Random(77);
         let mixer = shape.blocks[1].mixer().expect("a mixer");
+        if let Mixer::TimeMix(mix) = mixer {
+            return self.time_mix(shape, mix, tokens);
+        }
         let convolution = mixer.convolution().expect("a convolution");
         let channels = tokens * convolution.channels as usize;
         let (width, heads) = match mixer {
             Mixer::ShortConv(short) => (short.convolution.channels, 0),
             Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => (space.width(), space.heads),
             Mixer::GatedDelta(delta) => (delta.width(), delta.value_heads),
-            Mixer::Attention(_) | Mixer::Latent(_) => panic!("a mixer with a state"),
+            Mixer::Attention(_) | Mixer::Latent(_) | Mixer::TimeMix(_) => panic!("a mixer with a convolution"),
         };
         let mixed = if heads > 0 { tokens * width as usize } else { 0 };
         for _ in 0..2 {
@@ -301,6 +349,27 @@ impl<S: Subject> Check<S> {
             self.both(shape, Step::Gate(activation, width as usize));
             self.both(shape, Step::Scale(parts));
             self.same("gate", Buffer::MixerGate, count);
+        }
+    }
+
+    /// The operations of time mixing, on both states.
+    fn time_mix(&mut self, shape: &Shape<Weight>, mix: &TimeMix<Weight>, tokens: usize) {
+        let mut random = Random(78);
+        let (hidden, width) = (tokens * shape.hidden as usize, tokens * mix.width() as usize);
+        for side in [Side::Mixer, Side::Ffn, Side::Mixer] {
+            self.fill(&mut random, Buffer::Normed, hidden);
+            self.both(shape, Step::Shift(side));
+            self.same("shift", Buffer::Leant, hidden);
+            for buffer in
+                [Buffer::Query, Buffer::Key, Buffer::Value, Buffer::Steps, Buffer::Rates, Buffer::Mixed, Buffer::First]
+            {
+                self.fill(&mut random, buffer, width);
+            }
+            self.both(shape, Step::Recur);
+            self.same("recurrence", Buffer::Mixed, width);
+            // Of what became of keys and values.
+            self.both(shape, Step::PassBy);
+            self.same("what passes by", Buffer::Mixed, width);
         }
     }
 
@@ -345,6 +414,8 @@ enum Step {
     Recur,
     Gate(Activation, usize),
     Scale([(u32, f32); 2]),
+    Shift(Side),
+    PassBy,
 }
 
 impl Step {
@@ -355,10 +426,20 @@ impl Step {
             Self::Recur => match mixer {
                 Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => device.scan(1, space),
                 Mixer::GatedDelta(delta) => device.delta(1, delta),
+                Mixer::TimeMix(mix) => device.replace(1, mix),
                 Mixer::Attention(_) | Mixer::Latent(_) | Mixer::ShortConv(_) => {}
             },
             Self::Gate(activation, width) => device.gate(activation, Buffer::MixerGate, Buffer::Channels, width),
             Self::Scale(parts) => device.scale(Buffer::MixerGate, &parts),
+            Self::Shift(side) => {
+                let Mixer::TimeMix(mix) = mixer else { panic!("time mixing") };
+                device.shift(1, side, Buffer::Normed);
+                device.lean(&mix.r.lean, Buffer::Normed);
+            }
+            Self::PassBy => {
+                let Mixer::TimeMix(mix) = mixer else { panic!("time mixing") };
+                device.pass_by(mix);
+            }
         }
     }
 }
