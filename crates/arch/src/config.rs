@@ -12,7 +12,7 @@ use crate::shape::Pooling;
 
 /// GGUF setting -> where `config.json` keeps it, first match wins; a dot goes into an object.
 const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
-    ("activation", &["hidden_activation", "hidden_act", "activation_function"]),
+    ("activation", &["hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act", "activation"]),
     ("attention_bias", &["attention_bias"]),
     ("attention.causal", &["is_causal"]),
     ("attention.head_count", &["num_attention_heads", "n_head"]),
@@ -32,7 +32,7 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("embedding_scale", &["embedding_multiplier"]),
     ("expert_count", &["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"]),
     ("expert_feed_forward_length", &["moe_intermediate_size"]),
-    ("expert_gating_func", &["scoring_func"]),
+    ("expert_gating_func", &["scoring_func", "score_function", "expert_selection_fn", "moe_router_activation_func"]),
     ("expert_group_count", &["n_group"]),
     ("expert_group_used_count", &["topk_group"]),
     ("expert_shared_count", &["n_shared_experts", "moe_num_shared_experts"]),
@@ -54,6 +54,7 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("qk_nope_head_dim", &["qk_nope_head_dim"]),
     ("residual_scale", &["residual_multiplier"]),
     ("rope.dimension_count", &["qk_rope_head_dim"]),
+    ("rotary_dim", &["rotary_dim"]),
     ("rope.freq_base", &["rope_theta", "rope_parameters.rope_theta"]),
     ("ssm.conv_kernel", &["mamba_d_conv", "conv_kernel"]),
     ("ssm.group_count", &["mamba_n_groups", "n_groups"]),
@@ -157,9 +158,9 @@ impl<'a> Config<'a> {
                 let family = family.ok_or_else(|| unknown(name, &|family| family.hugging_face))?;
                 // Checkpoints of the bare body, without a head, leave the prefix out.
                 let used = |prefix: &&str| checkpoint.tensors.keys().any(|name| name.starts_with(*prefix));
-                let prefix = ["model.", "backbone.", "bert.", "roberta."].into_iter().find(used).unwrap_or_default();
+                let prefix = BODIES.iter().copied().find(used).unwrap_or_default();
                 let inside = |layers: &&str| used(&format!("{prefix}{layers}").as_str());
-                let layers = ["encoder.layer.", "encoder.layers."].into_iter().find(inside).unwrap_or("layers.");
+                let layers = ["encoder.layer.", "encoder.layers.", "h."].into_iter().find(inside).unwrap_or("layers.");
                 (*family, Settings::HuggingFace { directory, prefix, layers })
             }
         };
@@ -272,6 +273,18 @@ impl<'a> Config<'a> {
         kinds.iter().map(kind).collect::<Result<_, _>>().map(Some)
     }
 
+    /// One for every layer that a list of `config.json` names, zero for the others.
+    pub fn listed(&self, key: &str, layers: u32) -> Result<Option<Vec<usize>>, Error> {
+        let Some(list) = self.json(key) else { return Ok(None) };
+        let wrong = || self.invalid(key, &list.to_string(), &format!("a list of layers under {layers}"));
+        let mut kinds = vec![0; layers as usize];
+        for index in list.as_array().ok_or_else(wrong)? {
+            let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
+            *index.and_then(|index| kinds.get_mut(index)).ok_or_else(wrong)? = 1;
+        }
+        Ok(Some(kinds))
+    }
+
     /// A finite number of `config.json`, under its own name.
     pub fn json_number(&self, key: &str) -> Result<Option<f32>, Error> {
         let Some(stated) = self.json(key) else { return Ok(None) };
@@ -327,12 +340,13 @@ impl<'a> Config<'a> {
         let Settings::HuggingFace { directory, .. } = &self.settings else {
             return None;
         };
-        let mut parts = path.split('.');
-        let mut value = directory.config.get(parts.next()?)?;
-        for part in parts {
-            value = value.get(part)?;
-        }
-        Some(value).filter(|value| !value.is_null())
+        // What also sees keeps the settings of its text apart.
+        let text = directory.config.get("text_config").and_then(Json::as_object);
+        text.into_iter().chain([&directory.config]).find_map(|settings| {
+            let mut parts = path.split('.');
+            let first = settings.get(parts.next()?)?;
+            parts.try_fold(first, |value, part| value.get(part)).filter(|value| !value.is_null())
+        })
     }
 
     pub(crate) fn setting(&self, key: &str) -> Option<Setting<'a>> {
@@ -381,13 +395,15 @@ impl<'a> Config<'a> {
         self.checkpoint.tensors.contains_key(&self.file_name(name).replace(EACH, &index.to_string()))
     }
 
-    /// How the names of tensors begin that belong to these layers, which only draft tokens.
-    pub(crate) fn drafting_names(&self, layers: std::ops::Range<u32>) -> Vec<String> {
+    /// How the names of tensors begin that text needs nothing of: those of these layers, which only draft tokens, and what sees or
+    /// hears.
+    pub(crate) fn unused_names(&self, layers: std::ops::Range<u32>) -> Vec<String> {
         match &self.settings {
             Settings::Gguf { .. } => layers.map(|layer| format!("blk.{layer}.")).collect(),
             Settings::HuggingFace { prefix, .. } => {
-                let apart = [format!("{prefix}mtp_"), "mtp.".to_owned()].into_iter().filter(|_| !layers.is_empty());
-                layers.clone().map(|layer| format!("{prefix}layers.{layer}.")).chain(apart).collect()
+                let apart = [format!("{prefix}mtp_"), "mtp.".to_owned()];
+                let senses = SENSES.iter().map(|&start| start.to_owned());
+                layers.map(|layer| format!("{prefix}layers.{layer}.")).chain(apart).chain(senses).collect()
             }
         }
     }
@@ -454,6 +470,7 @@ impl<'a> Config<'a> {
         };
         match layer {
             Some(layer) => format!("{prefix}{layers}{layer}.{name}"),
+            None if slot == "output" && *prefix == "language_model.model." => format!("language_model.{name}"),
             None if slot == "output" || HEADS.iter().any(|head| name.starts_with(head)) => name,
             None => format!("{prefix}{name}"),
         }
@@ -462,6 +479,13 @@ impl<'a> Config<'a> {
 
 /// How the names of tensors begin that stand beside the body of a model, without its prefix.
 const HEADS: &[&str] = &["classifier.", "dense_", "head.", "score."];
+
+/// How the names of tensors begin that make something of images and sound.
+const SENSES: &[&str] = &["model.visual.", "model.vision_tower.", "multi_modal_projector.", "vision_tower.", "visual."];
+
+/// What stands before the names of a model's body; the first that a file uses.
+const BODIES: &[&str] =
+    &["model.language_model.", "language_model.model.", "transformer.", "model.", "backbone.", "bert.", "roberta."];
 
 /// Where a Hugging Face name has the number of an expert.
 const EACH: &str = "{}";

@@ -95,7 +95,33 @@ impl Numbers {
 
     /// Those of a decoder some of whose layers have no attention; the kinds of its layers are not looked at.
     pub fn hybrid(config: &Config<'_>) -> Result<Self, Error> {
-        let numbers = Self::body(config, None)?;
+        let numbers = Self::attending(config, None)?;
+        Ok(Self { ffn: config.count("feed_forward_length", FFN_MAX)?, ..numbers })
+    }
+
+    /// The same where every network is one of experts, and none has a width of its own.
+    pub fn hybrid_of_experts(config: &Config<'_>) -> Result<Self, Error> {
+        Self::attending(config, None)
+    }
+
+    /// Those of a decoder whose networks are `times` as wide as the stream unless it says otherwise; the context and the number of
+    /// key-value heads where it does not state them.
+    pub fn of_width(
+        config: &Config<'_>,
+        times: u32,
+        usual_context_tokens: Option<u32>,
+        usual_kv_heads: Option<u32>,
+    ) -> Result<Self, Error> {
+        let numbers = Self::attending(config, usual_context_tokens)?;
+        let ffn = config.optional_count("feed_forward_length", FFN_MAX)?;
+        let stated = config.setting("attention.head_count_kv").is_some();
+        let kv_heads = usual_kv_heads.filter(|_| !stated).unwrap_or(numbers.kv_heads);
+        Ok(Self { ffn: ffn.unwrap_or(times * numbers.hidden), kv_heads, ..numbers })
+    }
+
+    /// Those of a decoder with attention, but for the width of its networks.
+    fn attending(config: &Config<'_>, usual_context_tokens: Option<u32>) -> Result<Self, Error> {
+        let numbers = Self::body(config, usual_context_tokens)?;
         let (hidden, heads) = (numbers.hidden, config.count("attention.head_count", HEADS_MAX)?);
         let kv_heads = config.optional_count("attention.head_count_kv", HEADS_MAX)?.unwrap_or(heads);
         if !heads.is_multiple_of(kv_heads) {
@@ -116,7 +142,7 @@ impl Numbers {
         if !latent && value_length.is_some_and(|length| length != head_dim) {
             return Err(config.unsupported("attention with values of another width than keys"));
         }
-        Ok(Self { heads, kv_heads, head_dim, ffn: config.count("feed_forward_length", FFN_MAX)?, ..numbers })
+        Ok(Self { heads, kv_heads, head_dim, ..numbers })
     }
 
     /// Those of a decoder without attention and feed-forward networks; `usual_context_tokens` where no context is stated.
@@ -132,6 +158,7 @@ impl Numbers {
             }
         }
         let hidden = config.count("embedding_length", HIDDEN_MAX)?;
+        check_kinds(config)?;
         let (norm, key) = match config.setting("attention.layer_norm_rms_epsilon") {
             Some(_) => (NormKind::Rms, "attention.layer_norm_rms_epsilon"),
             None => (NormKind::Layer, "attention.layer_norm_epsilon"),
@@ -174,6 +201,20 @@ impl Numbers {
             windowed: None,
         })
     }
+}
+
+/// Settings that name a kind of something whose other kinds no family here has.
+fn check_kinds(config: &Config<'_>) -> Result<(), Error> {
+    const NORMS: &[&str] = &["layernorm", "layer_norm", "rms_norm", "rmsnorm"];
+    let known: [(&str, &[&str]); 3] =
+        [("norm_type", NORMS), ("normalization_function", NORMS), ("position_embedding_type", &["nope", "rope"])];
+    for (key, known) in known {
+        let stated = config.json(key);
+        if let Some(stated) = stated.filter(|stated| stated.as_str().is_none_or(|stated| !known.contains(&stated))) {
+            return Err(config.invalid(key, &stated.to_string(), &known.join(" or ")));
+        }
+    }
+    Ok(())
 }
 
 /// The activation that the configuration names; a GGUF leaves it to the family.
@@ -221,7 +262,7 @@ pub fn decoder(
         norm: norm(config, numbers, "output_norm", numbers.hidden),
         head: Head { output: (!reads).then_some(output), scale: 1.0, soft_cap: None },
         summary,
-        left_out: config.drafting_names(numbers.layers..numbers.layers + numbers.draft_layers),
+        left_out: config.unused_names(numbers.layers..numbers.layers + numbers.draft_layers),
     })
 }
 
@@ -230,7 +271,9 @@ pub fn rope(config: &Config<'_>, numbers: &Numbers, style: RopeStyle) -> Result<
     let dims = if config.is_gguf() {
         config.optional_count("rope.dimension_count", HEAD_DIM_MAX)?.unwrap_or(numbers.head_dim)
     } else {
-        (numbers.head_dim as f32 * config.optional_number("partial_rotary_factor")?.unwrap_or(1.0)) as u32
+        let share = config.optional_number("partial_rotary_factor")?.unwrap_or(1.0);
+        let stated = config.optional_count("rotary_dim", HEAD_DIM_MAX)?;
+        stated.unwrap_or((numbers.head_dim as f32 * share) as u32)
     };
     if dims == 0 || dims % 2 == 1 || dims > numbers.head_dim {
         let expected = format!("an even number up to {}, the width of a head", numbers.head_dim);
@@ -279,7 +322,8 @@ pub fn hugging_face_scaling(
         return Err(config.invalid("rope_type", &kind.to_string(), "the name of a rope type"));
     }
     match kind.and_then(Json::as_str) {
-        None | Some("default") => Ok(RopeScaling::None),
+        // The three sections of positions that images have are one for text.
+        None | Some("default" | "mrope") => Ok(RopeScaling::None),
         Some("linear") => Ok(RopeScaling::Linear { factor: number("factor")? }),
         Some("llama3") => Ok(RopeScaling::Llama3 {
             factor: number("factor")?,

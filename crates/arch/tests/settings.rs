@@ -9,10 +9,15 @@ use serde_json::{Value as Json, json};
 
 /// The shape of a family of the repository's goldens with one setting of `config.json` replaced.
 fn shape(family: &str, key: &str, value: Json) -> Result<Shape<Name>, Error> {
+    shape_with(family, &std::iter::once((key.to_owned(), value)).collect())
+}
+
+/// The same with several.
+fn shape_with(family: &str, settings: &serde_json::Map<String, Json>) -> Result<Shape<Name>, Error> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/families").join(family);
     let mut checkpoint = Checkpoint::open(path).expect("the golden opens");
     let Source::Safetensors(directory) = &mut checkpoint.source else { panic!("a directory") };
-    directory.config.insert(key.to_owned(), value);
+    directory.config.extend(settings.clone());
     identify(&checkpoint)
 }
 
@@ -235,4 +240,37 @@ fn settings_that_change_the_model_are_honoured() {
     let linear = json!({ "rope_type": "linear", "factor": 2.0, "rope_theta": 1e6 });
     let scaled = shape("qwen3", "rope_parameters", linear).expect("a shape");
     assert!(matches!(scaled.ropes[0].scaling, RopeScaling::Linear { factor: 2.0 }));
+}
+
+/// Settings as models were published with them, which their converted forms call otherwise or leave out.
+#[test]
+fn published_configurations_are_read() {
+    let plain = shape("glm4moe", "norm_topk_prob", json!(true)).expect("a shape");
+    let unsaid = shape("glm4moe", "norm_topk_prob", json!(null)).expect("a shape");
+    let normalised = |shape: &Shape<Name>| shape.ffns().find_map(Ffn::moe).expect("experts").normalised;
+    assert_eq!(normalised(&plain), normalised(&unsaid));
+
+    let kinds = shape("lfm2", "full_attn_idxs", json!([1])).expect("a shape");
+    let layers = kinds.blocks.len();
+    let published = json!({ "full_attn_idxs": [1], "layer_types": null, "intermediate_size": null, "block_ff_dim": 48,
+        "block_auto_adjust_ff_dim": true, "block_ffn_dim_multiplier": 1.5, "block_multiple_of": 32 });
+    let shape = shape_with("lfm2", published.as_object().expect("settings")).expect("a shape");
+    let attends: Vec<bool> = shape.mixers().map(|mixer| mixer.attention().is_some()).collect();
+    assert_eq!(attends, (0..layers).map(|layer| layer == 1).collect::<Vec<_>>());
+    // Two thirds of 48 times 1.5, rounded up to a multiple of 32.
+    assert_eq!(shape.ffns().flat_map(Ffn::widths).max(), Some(64));
+    let wrong = json!({ "layer_types": null, "full_attn_idxs": [99] });
+    let error = shape_with("lfm2", wrong.as_object().expect("settings")).map(|_| ()).expect_err("refused").to_string();
+    assert!(error.contains("full_attn_idxs is [99]"), "{error}");
+}
+
+/// What sees, and what drafts tokens, is left out by name; the settings of the text stand apart.
+#[test]
+fn the_text_of_what_also_sees_is_read() {
+    for family in ["qwen2vl", "qwen3vl", "qwen35vl"] {
+        let shape = shape(family, "from_outside", json!(1)).expect("a shape");
+        for start in ["mtp.", "model.visual.", "visual."] {
+            assert!(shape.left_out.iter().any(|left_out| left_out == start), "{family}: {:?}", shape.left_out);
+        }
+    }
 }

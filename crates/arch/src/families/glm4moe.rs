@@ -16,6 +16,9 @@ pub(super) static FAMILY: Family = Family {
         let numbers = Numbers::read(config)?;
         let stated = Experts::read(config, &numbers, Scoring::Sigmoid)?;
         let experts = Experts { biased: true, normalised: stated.normalised.map(|_| 1e-20), ..stated };
+        // Where nothing is said, weights sum to one.
+        let unsaid = config.setting("expert_weights_norm").is_none();
+        let experts = Experts { normalised: experts.normalised.or(unsaid.then_some(1e-20)), ..experts };
         decoder(config, &numbers, vec![rope(config, &numbers, RopeStyle::Halves)?], |layer| {
             let attention = Attention {
                 output: layer.bare("attn_output", numbers.hidden, numbers.heads * numbers.head_dim),

@@ -2,7 +2,7 @@
 
 use super::Family;
 use crate::config::{Config, Error};
-use crate::decoder::{Layer, Numbers, decoder, norm, rope};
+use crate::decoder::{FFN_MAX, Layer, Numbers, decoder, norm, rope};
 use crate::name::Name;
 use crate::shape::{Activation, Attention, Ffn, Mixer, RopeStyle, Shape};
 
@@ -29,9 +29,11 @@ pub(super) const TENSORS: &[(&str, &str)] = &[
 
 /// Hugging Face's settings.
 pub(super) const KEYS: &[(&str, &[&str])] = &[
-    ("attention.layer_norm_rms_epsilon", &["norm_eps"]),
+    ("attention.layer_norm_rms_epsilon", &["norm_eps", "block_norm_eps"]),
+    ("feed_forward_length", &["block_ff_dim", "intermediate_size"]),
     ("leading_dense_block_count", &["num_dense_layers"]),
     ("shortconv.l_cache", &["conv_L_cache"]),
+    ("tie_word_embeddings", &["tie_word_embeddings", "tie_embedding"]),
     ("use_expert_bias", &["use_expert_bias"]),
 ];
 
@@ -41,8 +43,23 @@ pub(super) static FAMILY: Family = Family {
     hugging_face: &["Lfm2ForCausalLM"],
     tensors: TENSORS,
     keys: KEYS,
-    shape: |config| shape(config, &Numbers::hybrid(config)?, |layer| layer.gated(Activation::Silu).into()),
+    shape: |config| {
+        let numbers = Numbers::hybrid(config)?;
+        let numbers = Numbers { ffn: adjusted(config, numbers.ffn)?, ..numbers };
+        shape(config, &numbers, |layer| layer.gated(Activation::Silu).into())
+    },
 };
+
+/// The width of networks: two thirds of what is stated times a factor, rounded up, where the configuration says so.
+fn adjusted(config: &Config<'_>, width: u32) -> Result<u32, Error> {
+    if config.json("block_auto_adjust_ff_dim").is_none_or(|adjusts| *adjusts != true) {
+        return Ok(width);
+    }
+    let factor = config.json_number("block_ffn_dim_multiplier")?.unwrap_or(1.0);
+    let multiple = config.json_number("block_multiple_of")?.unwrap_or(256.0).max(1.0) as u32;
+    let scaled = (f64::from(factor) * f64::from(2 * width / 3)) as u32;
+    Ok(scaled.clamp(1, FFN_MAX).next_multiple_of(multiple))
+}
 
 /// LFM2 with the networks that `ffn` describes.
 pub(super) fn shape(
@@ -51,6 +68,7 @@ pub(super) fn shape(
     ffn: impl Fn(&Layer<'_>) -> Ffn<Name>,
 ) -> Result<Shape<Name>, Error> {
     let kinds = config.layer_kinds(numbers.layers, &["conv", "full_attention"])?;
+    let kinds = kinds.or(config.listed("full_attn_idxs", numbers.layers)?);
     let kv_heads = config.counts("attention.head_count_kv", numbers.layers)?;
     let shape = decoder(config, numbers, vec![rope(config, numbers, RopeStyle::Halves)?], |layer| {
         let index = layer.index as usize;

@@ -7,8 +7,13 @@ use crate::shape::{Activation, Attention, RopeStyle};
 
 pub(super) static FAMILY: Family = Family {
     name: "qwen2",
-    gguf: &["qwen2"],
-    hugging_face: &["Qwen2ForCausalLM", "Qwen2Model"],
+    gguf: &["qwen2", "qwen2vl"],
+    hugging_face: &[
+        "Qwen2ForCausalLM",
+        "Qwen2Model",
+        "Qwen2VLForConditionalGeneration",
+        "Qwen2_5_VLForConditionalGeneration",
+    ],
     tensors: &[],
     keys: &[],
     shape: |config| {

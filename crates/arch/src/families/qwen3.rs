@@ -6,8 +6,13 @@ use crate::shape::{Activation, Attention, RopeStyle};
 
 pub(super) static FAMILY: Family = Family {
     name: "qwen3",
-    gguf: &["qwen3"],
-    hugging_face: &["Qwen3ForCausalLM", "Qwen3ForSequenceClassification", "Qwen3Model"],
+    gguf: &["qwen3", "qwen3vl"],
+    hugging_face: &[
+        "Qwen3ForCausalLM",
+        "Qwen3ForSequenceClassification",
+        "Qwen3Model",
+        "Qwen3VLForConditionalGeneration",
+    ],
     tensors: &[("cls.output", "score")],
     keys: &[],
     shape: |config| {

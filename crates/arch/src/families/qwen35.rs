@@ -40,12 +40,13 @@ pub(super) const KEYS: &[(&str, &[&str])] = &[
 pub(super) static FAMILY: Family = Family {
     name: "qwen35",
     gguf: &["qwen35"],
-    hugging_face: &["Qwen3_5ForCausalLM"],
+    hugging_face: &["Qwen3_5ForCausalLM", "Qwen3_5ForConditionalGeneration"],
     tensors: TENSORS,
     keys: KEYS,
     shape: |config| {
         shape(
             config,
+            Numbers::hybrid(config)?,
             |layer, deltas| {
                 // The converter deals the value heads out to the key heads in turn.
                 GatedDelta { interleaved: config.is_gguf(), ..layer.gated_delta(deltas) }
@@ -58,11 +59,12 @@ pub(super) static FAMILY: Family = Family {
 /// Qwen3-Next and its successors, with the delta rules and the networks that the two describe.
 pub(super) fn shape(
     config: &Config<'_>,
+    numbers: Numbers,
     delta: impl Fn(&Layer<'_>, &Deltas) -> GatedDelta<Name>,
     ffn: impl Fn(&Layer<'_>) -> Ffn<Name>,
 ) -> Result<Shape<Name>, Error> {
     let norm_plus = if config.is_gguf() { 0.0 } else { 1.0 };
-    let numbers = Numbers { norm_plus, ..Numbers::hybrid(config)? };
+    let numbers = Numbers { norm_plus, ..numbers };
     let (deltas, full) = (Deltas::read(config)?, Deltas::full_layers(config, numbers.layers)?);
     // For text the three sections of positions are one.
     decoder(config, &numbers, vec![rope(config, &numbers, RopeStyle::Halves)?], |layer| {

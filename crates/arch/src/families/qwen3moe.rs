@@ -7,7 +7,7 @@ use crate::shape::{Attention, RopeStyle, Scoring};
 
 pub(super) static FAMILY: Family = Family {
     name: "qwen3moe",
-    gguf: &["qwen3moe"],
+    gguf: &["qwen3moe", "qwen3vlmoe"],
     hugging_face: &["Qwen3MoeForCausalLM"],
     tensors: &[],
     keys: &[],

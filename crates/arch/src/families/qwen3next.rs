@@ -13,11 +13,12 @@ pub(super) static FAMILY: Family = Family {
     tensors: qwen35::TENSORS,
     keys: qwen35::KEYS,
     shape: |config| {
-        let stated = Experts::read(config, &Numbers::hybrid(config)?, Scoring::Softmax)?;
+        let numbers = Numbers::hybrid(config)?;
+        let stated = Experts::read(config, &numbers, Scoring::Softmax)?;
         // A GGUF leaves it to the family.
         let normalised = stated.normalised.or(config.is_gguf().then_some(0.0));
         let experts = Experts { shared_gate: true, normalised, ..stated };
         let delta = |layer: &crate::decoder::Layer<'_>, deltas: &Deltas| layer.gated_delta_by_head(deltas);
-        qwen35::shape(config, delta, |layer| layer.dense_or_moe(&experts))
+        qwen35::shape(config, numbers, delta, |layer| layer.dense_or_moe(&experts))
     },
 };
