@@ -25,9 +25,11 @@ pub(super) fn shape(config: &Config<'_>, choice: &str, scoring: Scoring) -> Resu
     if config.optional_count("moe_layer_freq", u32::MAX)?.is_some_and(|every| every != 1) {
         return Err(config.unsupported("moe_layer_freq other than 1"));
     }
-    let stated = Experts::read(config, &numbers, scoring)?;
-    let layer = stated.layers.iter().position(|&experts| experts).unwrap_or(0);
-    let gguf = if config.has(&format!("blk.{layer}.exp_probs_b.bias")) { "noaux_tc" } else { "group_limited_greedy" };
+    // GGUF files of other generations call themselves the same; a bias on the choice tells them.
+    let later =
+        config.is_gguf() && (0..numbers.layers).any(|layer| config.has(&format!("blk.{layer}.exp_probs_b.bias")));
+    let stated = Experts::read(config, &numbers, if later { Scoring::Sigmoid } else { scoring })?;
+    let gguf = if later { "noaux_tc" } else { "group_limited_greedy" };
     let choice = if config.is_gguf() { gguf } else { config.text("topk_method").unwrap_or(choice) };
     let (biased, groups) = match choice {
         "greedy" => (false, None),

@@ -7,7 +7,7 @@ use crate::shape::Scoring;
 pub(super) static FAMILY: Family = Family {
     name: "deepseek3",
     gguf: &[],
-    hugging_face: &["DeepseekV3ForCausalLM"],
+    hugging_face: &["DeepseekV3ForCausalLM", "Glm4MoeLiteForCausalLM"],
     tensors: &[],
     keys: deepseek2::FAMILY.keys,
     shape: |config| deepseek2::shape(config, "noaux_tc", Scoring::Sigmoid),

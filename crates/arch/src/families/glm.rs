@@ -7,18 +7,23 @@ use crate::shape::{Activation, Attention, Dense, RopeStyle};
 
 pub(super) static FAMILY: Family = Family {
     name: "glm",
-    gguf: &[],
+    gguf: &["chatglm"],
     hugging_face: &["GlmForCausalLM"],
     tensors: &[("ffn_up", "mlp.gate_up_proj")],
     keys: &[],
     shape: |config| {
         let numbers = Numbers::read(config)?;
-        let Numbers { hidden, heads, head_dim, ffn, .. } = numbers;
+        let Numbers { hidden, heads, kv_heads, head_dim, ffn, .. } = numbers;
         decoder(config, &numbers, vec![rope(config, &numbers, RopeStyle::Pairs)?], |layer| {
             let output = layer.bare("attn_output", hidden, heads * head_dim);
             let [gate, up] = layer.split("ffn_up", [ffn, ffn], hidden);
             let dense = Dense { gate: Some(gate), up, ..layer.gated(Activation::Silu) };
-            Ok(layer.pre_norm(Attention { output, ..layer.attention() }, dense))
+            let attention = layer.attention();
+            let fused = config.has(&format!("blk.{}.attn_qkv.weight", layer.index));
+            let rows = [heads, kv_heads, kv_heads].map(|heads| heads * head_dim);
+            let [q, k, v] =
+                if fused { layer.split("attn_qkv", rows, hidden) } else { [attention.q, attention.k, attention.v] };
+            Ok(layer.pre_norm(Attention { q, k, v, output, ..attention }, dense))
         })
     },
 };
