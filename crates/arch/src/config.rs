@@ -273,16 +273,16 @@ impl<'a> Config<'a> {
         kinds.iter().map(kind).collect::<Result<_, _>>().map(Some)
     }
 
-    /// One for every layer that a list of `config.json` names, zero for the others.
-    pub fn listed(&self, key: &str, layers: u32) -> Result<Option<Vec<usize>>, Error> {
+    /// Whether each layer is one of those that a list of `config.json` names.
+    pub fn listed(&self, key: &str, layers: u32) -> Result<Option<Vec<bool>>, Error> {
         let Some(list) = self.json(key) else { return Ok(None) };
         let wrong = || self.invalid(key, &list.to_string(), &format!("a list of layers under {layers}"));
-        let mut kinds = vec![0; layers as usize];
+        let mut listed = vec![false; layers as usize];
         for index in list.as_array().ok_or_else(wrong)? {
             let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
-            *index.and_then(|index| kinds.get_mut(index)).ok_or_else(wrong)? = 1;
+            *index.and_then(|index| listed.get_mut(index)).ok_or_else(wrong)? = true;
         }
-        Ok(Some(kinds))
+        Ok(Some(listed))
     }
 
     /// A finite number of `config.json`, under its own name.

@@ -136,6 +136,15 @@ impl Spaces {
     }
 }
 
+/// Which layers attend: as the file lists their `kinds`, the second of the two; else those that have key-value heads.
+pub fn attending_layers(config: &Config<'_>, layers: u32, kinds: &[&str; 2]) -> Result<Vec<bool>, Error> {
+    if let Some(kinds) = config.layer_kinds(layers, kinds)? {
+        return Ok(kinds.iter().map(|&kind| kind == 1).collect());
+    }
+    let kv_heads = config.counts("attention.head_count_kv", layers)?;
+    Ok(kv_heads.map_or_else(|| vec![true; layers as usize], |heads| heads.iter().map(|&heads| heads > 0).collect()))
+}
+
 /// Tokens that a convolution sees.
 fn taps(config: &Config<'_>, key: &str) -> Result<u32, Error> {
     let taps = config.count(key, TAPS_MAX)?;

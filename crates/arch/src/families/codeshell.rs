@@ -1,4 +1,4 @@
-//! CodeShell: layer norms, one matrix for queries, keys and values, biases everywhere (Xie 2024, arXiv:2403.15747).
+//! `CodeShell`: layer norms, one matrix for queries, keys and values, biases everywhere (Xie 2024, arXiv:2403.15747).
 
 use super::Family;
 use crate::decoder::{Numbers, decoder, rope};

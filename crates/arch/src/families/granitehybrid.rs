@@ -3,7 +3,7 @@
 use super::{Family, granite, granitemoe};
 use crate::decoder::Numbers;
 use crate::moe::Experts;
-use crate::recurrent::Spaces;
+use crate::recurrent::{Spaces, attending_layers};
 use crate::shape::{Activation, Attention, Dense, Mixer, Scoring};
 
 pub(super) static FAMILY: Family = Family {
@@ -18,18 +18,14 @@ pub(super) static FAMILY: Family = Family {
             return Err(config.unsupported(format!("the position embedding {other:?}")));
         }
         let spaces = Spaces::read(config)?;
-        let kinds = config.layer_kinds(numbers.layers, &["mamba", "attention"])?;
-        let kv_heads = config.counts("attention.head_count_kv", numbers.layers)?;
+        let attends = attending_layers(config, numbers.layers, &["mamba", "attention"])?;
         let shared_width = config.optional_count("expert_shared_feed_forward_length", 1 << 20)?.unwrap_or(numbers.ffn);
         let experts = match config.optional_count("expert_count", u32::MAX)? {
             Some(_) => Some(Experts::read(config, &numbers, Scoring::SoftmaxOfChosen)?),
             None => None,
         };
         granite::shape(config, &numbers, |layer, attention| {
-            let index = layer.index as usize;
-            let listed = kinds.as_ref().map(|kinds| kinds[index] == 1);
-            let attends = listed.or_else(|| kv_heads.as_ref().map(|heads| heads[index] > 0)).unwrap_or(true);
-            let mixer = if attends {
+            let mixer = if attends[layer.index as usize] {
                 Mixer::Attention(Attention { rope: None, ..attention })
             } else {
                 Mixer::StateSpace(layer.state_space(&spaces))

@@ -4,6 +4,7 @@ use super::Family;
 use crate::config::{Config, Error};
 use crate::decoder::{FFN_MAX, Layer, Numbers, decoder, norm, rope};
 use crate::name::Name;
+use crate::recurrent::attending_layers;
 use crate::shape::{Activation, Attention, Ffn, Mixer, RopeStyle, Shape};
 
 /// Hugging Face's names, of the form with experts, too.
@@ -67,14 +68,12 @@ pub(super) fn shape(
     numbers: &Numbers,
     ffn: impl Fn(&Layer<'_>) -> Ffn<Name>,
 ) -> Result<Shape<Name>, Error> {
-    let kinds = config.layer_kinds(numbers.layers, &["conv", "full_attention"])?;
-    let kinds = kinds.or(config.listed("full_attn_idxs", numbers.layers)?);
-    let kv_heads = config.counts("attention.head_count_kv", numbers.layers)?;
+    let attends = match config.listed("full_attn_idxs", numbers.layers)? {
+        Some(listed) => listed,
+        None => attending_layers(config, numbers.layers, &["conv", "full_attention"])?,
+    };
     let shape = decoder(config, numbers, vec![rope(config, numbers, RopeStyle::Halves)?], |layer| {
-        let index = layer.index as usize;
-        let listed = kinds.as_ref().map(|kinds| kinds[index] == 1);
-        let attends = listed.or_else(|| kv_heads.as_ref().map(|heads| heads[index] > 0)).unwrap_or(true);
-        let mixer = if attends {
+        let mixer = if attends[layer.index as usize] {
             Mixer::Attention(Attention {
                 q_norm: Some(layer.norm_of("attn_q_norm", numbers.head_dim)),
                 k_norm: Some(layer.norm_of("attn_k_norm", numbers.head_dim)),

@@ -1,5 +1,5 @@
-//! MiniMax-M2: one norm over all heads' queries and keys together, rope on half of a head, sigmoids with a bias on the choice
-//! (MiniMax 2025).
+//! `MiniMax`-M2: one norm over all heads' queries and keys together, rope on half of a head, sigmoids with a bias on the choice
+//! (`MiniMax` 2025).
 
 use super::Family;
 use crate::decoder::{Numbers, decoder, rope};
