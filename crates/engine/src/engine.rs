@@ -17,6 +17,7 @@ use serde_json::Value as Json;
 use crate::chat::Chat;
 use crate::devices::{self, DeviceChoice};
 use crate::error::Error;
+use crate::reader;
 use crate::session::Session;
 
 /// Most texts that are read in one step.
@@ -116,6 +117,10 @@ impl Engine {
         if options.full_precision {
             shape = load::in_f32(&shape)?;
         }
+        let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
+        if let Some(judges) = reader::answers(&checkpoint, &shape, &tokenizer).filter(|_| options.reads) {
+            shape.summary = judges;
+        }
         let sequences = options.sequences.max(1);
         let wish = Wish {
             window_tokens: options.context_tokens,
@@ -132,7 +137,6 @@ impl Engine {
             plan = fit::for_reading(&plan, window_tokens, texts, both_ways);
             shape.head.output = None;
         }
-        let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
         let template = chat_template(&checkpoint).map(Template::compile).transpose()?;
         let defaults = defaults(&checkpoint, &tokenizer);
         let question = match &checkpoint.source {

@@ -4,11 +4,13 @@
 //! model has behind its pooling: a row or two of arithmetic a text, in `f32` and in one order.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use kauri_arch::{Activation, Curve, Pooling, Refinement};
-use kauri_device::{Batch, Weight, formula};
-use kauri_tokenizer::Special;
+use kauri_arch::{Activation, Curve, Linear, Pooling, Refinement, Shape, Summary};
+use kauri_device::{Batch, Matrix, Weight, formula};
+use kauri_formats::{Bytes, Checkpoint};
+use kauri_tokenizer::{Special, Tokenizer};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -342,6 +344,29 @@ fn outputs(pooling: Pooling, range: &Range<usize>, length: usize) -> Range<usize
     };
     let start = wanted.start.max(range.start);
     start..wanted.end.min(range.end).max(start)
+}
+
+/// The classifier of a Qwen that answers its question with yes or no, by the rows of these two: of a file that is called a reranker
+/// and does not have one.
+pub(crate) fn answers(
+    checkpoint: &Checkpoint,
+    shape: &Shape<Weight>,
+    tokenizer: &Tokenizer,
+) -> Option<Summary<Weight>> {
+    let called = |path: &PathBuf| path.to_string_lossy().to_lowercase().contains("reranker");
+    if shape.family != "qwen3" || shape.summary.judges || !checkpoint.paths.iter().any(called) {
+        return None;
+    }
+    let matrix = shape.head.output.as_ref()?.weight.matrix();
+    let rows = [tokenizer.id_of("yes")? as usize, tokenizer.id_of("no")? as usize];
+    if rows.iter().any(|&row| row >= matrix.rows) {
+        return None;
+    }
+    let data = Bytes::from(rows.map(|row| matrix.row(row)).concat());
+    let weight = Weight::Matrix(Matrix { rows: rows.len(), data, ..*matrix });
+    let linear = Linear { rows: rows.len() as u32, columns: shape.hidden, weight, bias: None };
+    let refinements = vec![Refinement { linear, curve: Curve::Line, norm: None }];
+    Some(Summary { pooling: Pooling::Last, refinements, judges: true })
 }
 
 /// As many values over their length; zeros stay zeros.
