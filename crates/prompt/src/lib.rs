@@ -2,4 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod pages;
+pub mod prefix;
+pub mod slots;
 pub mod template;
