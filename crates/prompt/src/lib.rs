@@ -3,5 +3,6 @@
 
 pub mod pages;
 pub mod prefix;
+pub mod schedule;
 pub mod slots;
 pub mod template;
