@@ -94,6 +94,13 @@ impl Executor for CpuExecutor {
         Ok(&self.cpu.buffer(Buffer::Last)[..self.rows * self.shape.hidden as usize])
     }
 
+    fn copy_state(&mut self, from: u32, to: u32) -> Result<(), DeviceError> {
+        let slots = self.plan.slots;
+        assert!(from < slots && to < slots, "slots {from} and {to} of {slots}");
+        self.cpu.copy_state(slots as usize, from as usize, to as usize);
+        Ok(())
+    }
+
     fn measure(&mut self, on: bool) {
         self.measuring = on;
         self.costs.clear();

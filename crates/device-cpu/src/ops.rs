@@ -94,6 +94,11 @@ impl Cpu {
         }
     }
 
+    /// Copies the states of one of the `slots` to another.
+    pub fn copy_state(&mut self, slots: usize, from: usize, to: usize) {
+        self.states.iter_mut().for_each(|states| states.copy(slots, from, to));
+    }
+
     /// The values of a buffer.
     pub fn buffer(&self, buffer: Buffer) -> &[f32] {
         &self.buffers[buffer as usize]

@@ -63,6 +63,19 @@ impl States {
         Self { tails: zeros(state.tail), recurrent, shifted: zeros(state.shifted) }
     }
 
+    /// Copies what one of the `slots` holds to another.
+    pub fn copy(&mut self, slots: usize, from: usize, to: usize) {
+        fn copy<T: Copy>(values: &mut [T], slots: usize, from: usize, to: usize) {
+            let each = values.len() / slots;
+            values.copy_within(from * each..(from + 1) * each, to * each);
+        }
+        // Whatever is added to a state is named here, too.
+        let Self { tails, recurrent, shifted } = self;
+        copy(tails, slots, from, to);
+        copy(recurrent, slots, from, to);
+        copy(shifted, slots, from, to);
+    }
+
     /// Convolves the new tokens of `batch` in `channels` (tokens, channels), in place.
     pub fn convolve(
         &mut self,

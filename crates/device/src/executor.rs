@@ -33,6 +33,13 @@ pub trait Executor: Send {
     /// When the device is lost.
     fn rows(&mut self) -> Result<&[f32], DeviceError>;
 
+    /// Copies the states of recurrent layers from one slot to another, behind what was launched before and ahead of what is
+    /// launched next. A model without states has nothing to copy.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    fn copy_state(&mut self, from: u32, to: u32) -> Result<(), DeviceError>;
+
     /// Measures every operation from the next launch on, or stops.
     fn measure(&mut self, on: bool);
 
