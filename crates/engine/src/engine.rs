@@ -40,8 +40,13 @@ pub struct Options {
     pub batch_tokens: u32,
     /// Most rows of logits of one step.
     pub batch_outputs: u32,
-    /// Sequences that the cache has room for, each up to the window: for instruments, which launch batches of their own.
+    /// Sequences that the cache has room for, each up to the window: as many as a service runs at once, and for instruments,
+    /// which launch batches of their own.
     pub sequences: u32,
+    /// Tokens that the cache has room for, all sequences together; as many as `sequences` may fill where unset.
+    pub cache_tokens: Option<u32>,
+    /// Places for snapshots of the states of recurrent layers, beside those of the sequences; other models need none.
+    pub snapshots: u32,
     /// Converts every matrix to `f32` in memory. An instrument, to show what quantised weights are worth: four bytes a
     /// value, and no better answers.
     pub full_precision: bool,
@@ -81,7 +86,7 @@ pub struct Engine {
     pub(crate) step_tokens: usize,
     /// How a model that judges is asked, where its file says it.
     pub(crate) question: Option<String>,
-    template: Option<Template>,
+    pub(crate) template: Option<Arc<Template>>,
     pub(crate) window_tokens: u32,
     threads: usize,
     load_time: Duration,
@@ -98,6 +103,8 @@ impl Default for Options {
             batch_tokens: 512,
             batch_outputs: 1,
             sequences: 1,
+            cache_tokens: None,
+            snapshots: 0,
             full_precision: false,
             reads: false,
         }
@@ -128,6 +135,8 @@ impl Engine {
             batch_tokens: options.batch_tokens,
             batch_outputs: options.batch_outputs,
             sequences,
+            cache_tokens: options.cache_tokens,
+            snapshots: if shape.state_values_per_sequence() > 0 { options.snapshots } else { 0 },
         };
         let (mut plan, window_tokens) = fit::plan(&shape, &wish)?;
         let both_ways = shape.reads_both_ways();
@@ -137,7 +146,7 @@ impl Engine {
             plan = fit::for_reading(&plan, window_tokens, texts, both_ways);
             shape.head.output = None;
         }
-        let template = chat_template(&checkpoint).map(Template::compile).transpose()?;
+        let template = chat_template(&checkpoint).map(Template::compile).transpose()?.map(Arc::new);
         let defaults = defaults(&checkpoint, &tokenizer);
         let question = match &checkpoint.source {
             Source::Gguf(metadata) => metadata.str("tokenizer.chat_template.rerank").map(str::to_owned),
@@ -181,7 +190,7 @@ impl Engine {
     /// # Errors
     /// When the model has no template, or the template refuses the conversation.
     pub fn chat_tokens(&self, chat: &Chat) -> Result<Vec<u32>, Error> {
-        chat.tokens(self.template.as_ref().ok_or(Error::NoTemplate)?, &self.tokenizer)
+        chat.tokens(self.template.as_deref().ok_or(Error::NoTemplate)?, &self.tokenizer)
     }
 
     /// The prompt that continues plain text, with the token that begins a text where the vocabulary wants one.

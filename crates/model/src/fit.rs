@@ -23,6 +23,10 @@ pub struct Wish {
     pub batch_outputs: u32,
     /// Sequences that may fill the window at the same time.
     pub sequences: u32,
+    /// Tokens of the cache, all sequences together; as many as they may fill where unset.
+    pub cache_tokens: Option<u32>,
+    /// Places for snapshots of states, beside those of the sequences.
+    pub snapshots: u32,
 }
 
 /// The window asked for does not suit the model.
@@ -35,7 +39,7 @@ pub struct WindowError {
     pub trained: u32,
 }
 
-/// The sizes for the wished sequences, each of the wished window, and that window in tokens.
+/// The sizes for the wished sequences, each of the wished window, and that window in tokens: no longer than the cache.
 ///
 /// # Errors
 /// When the window is empty or longer than the model was trained for.
@@ -45,12 +49,15 @@ pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<(Plan, u32), WindowError
     if window == 0 || window > trained {
         return Err(WindowError { asked: window, trained });
     }
+    let all = window.div_ceil(PAGE_TOKENS).saturating_mul(wish.sequences);
+    let pages = wish.cache_tokens.map_or(all, |tokens| tokens.div_ceil(PAGE_TOKENS).max(1));
+    let window = window.min(pages.saturating_mul(PAGE_TOKENS));
     let plan = Plan {
         page_tokens: PAGE_TOKENS,
-        pages: window.div_ceil(PAGE_TOKENS).saturating_mul(wish.sequences),
+        pages,
         batch_tokens: wish.batch_tokens.min(window.saturating_mul(wish.sequences)),
         batch_outputs: wish.batch_outputs,
-        slots: wish.sequences,
+        slots: wish.sequences.saturating_add(wish.snapshots),
         cache: wish.cache,
     };
     Ok((plan, window))
