@@ -79,6 +79,9 @@ pub fn about_model(name: Option<&str>, error: Error) -> anyhow::Error {
         | Error::Dimensions { .. }
         | Error::UnknownToken { .. }
         | Error::NoDevice(_)
+        | Error::QueueFull { .. }
+        | Error::StepLost(_)
+        | Error::Stopped
         | Error::Device(_) => error.into(),
     }
 }

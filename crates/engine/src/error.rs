@@ -87,6 +87,18 @@ pub enum Error {
     /// The model computes no numbers.
     #[error("the model's logits are not finite numbers: its file is damaged, or its weights overflow")]
     NotFinite,
+    /// As many requests wait as may.
+    #[error("the queue is full: {waiting} requests wait already; try again later")]
+    QueueFull {
+        /// How many wait.
+        waiting: u32,
+    },
+    /// The step that a request was in was lost, with all that was computed for it.
+    #[error("the step was lost: {0}")]
+    StepLost(String),
+    /// The service that the request went to is gone.
+    #[error("the engine has stopped")]
+    Stopped,
     /// The device cannot be had, or is not built in.
     #[error("{0}")]
     NoDevice(String),
@@ -99,7 +111,11 @@ impl Error {
     /// Whether the caller's input is to blame, not the machine.
     pub fn is_input(&self) -> bool {
         match self {
-            Self::NotFinite | Self::Device(DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. }) => false,
+            Self::NotFinite
+            | Self::QueueFull { .. }
+            | Self::StepLost(_)
+            | Self::Stopped
+            | Self::Device(DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. }) => false,
             // A file that changes while it is read is nobody's input.
             Self::File(error) => !matches!(error.fault(), kauri_formats::Error::Changed { .. }),
             Self::Architecture(_)

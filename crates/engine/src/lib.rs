@@ -1,4 +1,5 @@
-//! The four surfaces composed: an [`Engine`] holds a loaded model on a device, a [`Session`] one conversation on it.
+//! The four surfaces composed: an [`Engine`] holds a loaded model on a device, a [`Session`] one conversation on it, a [`Service`]
+//! as many as come.
 //!
 //! This is the way in for programs and for the commands. It knows no wire format and runs no tools.
 #![forbid(unsafe_code)]
@@ -11,6 +12,7 @@ mod error;
 mod events;
 mod inspect;
 mod reader;
+mod serve;
 mod session;
 
 pub use chat::{Chat, Message};
@@ -21,6 +23,7 @@ pub use error::Error;
 pub use events::{Done, Event, Finish};
 pub use inspect::{Inspection, TensorLine, inspect, template_source, tokenizer};
 pub use reader::{Passage, Reader, Wanted};
+pub use serve::{Answer, Reply, Service, Serving, Submission};
 pub use session::{Session, Synced};
 
 // What the engine's callers need of the layers below, so that they need no edge of their own.
@@ -28,6 +31,7 @@ pub use kauri_arch::Pooling;
 pub use kauri_device::{Batch, CacheType, Ceilings, Choice, OpCost, Plan};
 pub use kauri_device_cpu::Isa;
 pub use kauri_model::resolve::{DEFAULT_NAME, is_model};
+pub use kauri_prompt::schedule::Status;
 pub use kauri_prompt::template::{self, Template};
 pub use kauri_step::sample::{self, Sampling};
 pub use kauri_tokenizer::{Special, Tokenizer};

@@ -1,0 +1,299 @@
+//! Many requests on one engine: a thread that owns the device, and a stream of events for each request.
+//!
+//! The ends are channels of the standard library; whoever wants them asynchronous waits for them elsewhere. Who walks away from an
+//! answer has cancelled it: its pages are others' from the next step on.
+
+mod steps;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use kauri_prompt::schedule::Status;
+use kauri_prompt::template::Template;
+use kauri_tokenizer::Tokenizer;
+
+use crate::chat::Chat;
+use crate::decode::Request;
+use crate::engine::{Defaults, Engine};
+use crate::error::Error;
+use crate::events::Done;
+use steps::Steps;
+
+/// The rules of a service. The defaults suit a few people at one machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Serving {
+    /// Most requests that wait.
+    pub waiting: u32,
+    /// Most tokens of prompts in a step, while answers are being written: more reads prompts sooner and writes answers less evenly.
+    pub chunk_tokens: u32,
+    /// What all running requests may come to need, as a share of the cache. Over 100, some may have to be sent back to the
+    /// queue, which costs time and no answer; few write as much as they may.
+    pub promised_percent: u32,
+    /// A request that has waited longer goes first.
+    pub patience: Duration,
+    /// Pages of a prompt between snapshots of the states of recurrent layers.
+    pub snapshot_pages: u32,
+}
+
+impl Default for Serving {
+    fn default() -> Self {
+        Self {
+            waiting: 256,
+            chunk_tokens: 128,
+            promised_percent: 400,
+            patience: Duration::from_secs(10),
+            snapshot_pages: 16,
+        }
+    }
+}
+
+/// A request, and whose it is.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// What is asked for.
+    pub request: Request,
+    /// Who asks: callers are treated alike, whatever the number of their requests.
+    pub caller: u64,
+    /// The higher, the sooner.
+    pub priority: u8,
+    /// Only requests with the same salt share what is known of their prompts.
+    pub salt: u64,
+}
+
+impl From<Request> for Submission {
+    fn from(request: Request) -> Self {
+        Self { request, caller: 0, priority: 0, salt: 0 }
+    }
+}
+
+/// What happens to a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// Part of the prompt has been read: tokens so far, and in all.
+    Prefill {
+        /// Tokens read or found in the cache.
+        done: usize,
+        /// Tokens of the prompt.
+        total: usize,
+    },
+    /// A token was written.
+    Token {
+        /// Its id.
+        id: u32,
+        /// More text of the answer: whole characters, never part of a stop string, and nothing where the token brings none yet.
+        text: String,
+    },
+    /// Text that was held back in case a stop string went on in it.
+    Rest(String),
+    /// The answer is over.
+    Done(Done),
+    /// The request failed; others go on.
+    Failed(Error),
+}
+
+/// An engine that answers many at once. Dropping it ends all answers.
+pub struct Service {
+    inbox: Sender<Message>,
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    numbers: AtomicU64,
+    requests_max: usize,
+    waiting: u32,
+    tokenizer: Tokenizer,
+    template: Option<Arc<Template>>,
+    defaults: Defaults,
+    window_tokens: u32,
+    vocab: u32,
+}
+
+/// What both sides see.
+#[derive(Default)]
+struct Shared {
+    /// Requests that were submitted and are not over.
+    open: AtomicUsize,
+    status: Mutex<Status>,
+}
+
+/// What the thread is told.
+enum Message {
+    Submit { number: u64, submission: Box<Submission>, reply: Sender<Reply> },
+    Cancel(u64),
+    Stop,
+}
+
+/// The stream of an answer; dropping it cancels the request.
+pub struct Answer {
+    replies: Receiver<Reply>,
+    inbox: Sender<Message>,
+    number: u64,
+    over: bool,
+}
+
+impl Engine {
+    /// Gives the engine to a thread of its own, which answers as many requests at once as there are sequences.
+    ///
+    /// # Panics
+    /// If the machine cannot start a thread.
+    pub fn serve(self, serving: &Serving) -> Service {
+        let shared = Arc::new(Shared::default());
+        let (inbox, messages) = channel();
+        let plan = self.executor.plan();
+        let (tokenizer, template, defaults) = (self.tokenizer.clone(), self.template.clone(), self.defaults.clone());
+        let (window_tokens, vocab) = (self.window_tokens(), self.vocab);
+        let requests_max = serving.waiting as usize + plan.slots.min(plan.batch_outputs) as usize;
+        let mut steps = Steps::new(self, serving, Arc::clone(&shared));
+        let work = move || run(&mut steps, &messages);
+        let thread =
+            thread::Builder::new().name("kauri-steps".to_owned()).spawn(work).expect("a thread can be started");
+        Service {
+            inbox,
+            thread: Some(thread),
+            shared,
+            numbers: AtomicU64::new(0),
+            requests_max,
+            waiting: serving.waiting,
+            tokenizer,
+            template,
+            defaults,
+            window_tokens,
+            vocab,
+        }
+    }
+}
+
+/// Steps while there is something to do, and waits for messages while there is not.
+fn run(steps: &mut Steps, messages: &Receiver<Message>) {
+    loop {
+        let mut next =
+            if steps.is_idle() { messages.recv().map_err(|_| TryRecvError::Disconnected) } else { messages.try_recv() };
+        loop {
+            match next {
+                Ok(Message::Submit { number, submission, reply }) => steps.submit(number, *submission, &reply),
+                Ok(Message::Cancel(number)) => steps.cancel(number),
+                Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) => break,
+            }
+            next = messages.try_recv();
+        }
+        // What panics in a step has harmed only those that were in it.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| steps.step())) {
+            let reason = panic.downcast_ref::<String>().map(String::as_str);
+            let reason = reason.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+            steps.abandon(reason);
+        }
+    }
+}
+
+impl Service {
+    /// Asks for an answer. Whatever becomes of it comes out of the stream, in order, and ends with [`Reply::Done`] or
+    /// [`Reply::Failed`].
+    ///
+    /// # Errors
+    /// When the queue is full, or the engine has stopped.
+    pub fn submit(&self, submission: impl Into<Submission>) -> Result<Answer, Error> {
+        if self.shared.open.fetch_add(1, Ordering::AcqRel) >= self.requests_max {
+            self.shared.open.fetch_sub(1, Ordering::AcqRel);
+            return Err(Error::QueueFull { waiting: self.waiting });
+        }
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let (reply, replies) = channel();
+        let message = Message::Submit { number, submission: Box::new(submission.into()), reply };
+        if self.inbox.send(message).is_err() {
+            self.shared.open.fetch_sub(1, Ordering::AcqRel);
+            return Err(Error::Stopped);
+        }
+        Ok(Answer { replies, inbox: self.inbox.clone(), number, over: false })
+    }
+
+    /// The prompt that asks for the next answer of a conversation.
+    ///
+    /// # Errors
+    /// When the model has no template, or the template refuses the conversation.
+    pub fn chat_tokens(&self, chat: &Chat) -> Result<Vec<u32>, Error> {
+        chat.tokens(self.template.as_deref().ok_or(Error::NoTemplate)?, &self.tokenizer)
+    }
+
+    /// How things stand, as of the latest step.
+    pub fn status(&self) -> Status {
+        *self.shared.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The vocabulary.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// What the model's makers recommend.
+    pub fn defaults(&self) -> &Defaults {
+        &self.defaults
+    }
+
+    /// Tokens that fit the window.
+    pub fn window_tokens(&self) -> u32 {
+        self.window_tokens
+    }
+
+    /// Rows of the logits.
+    pub fn vocab(&self) -> u32 {
+        self.vocab
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // Where the thread is gone already, nobody hears it.
+        let _ = self.inbox.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Answer {
+    /// Waits for the end; returns the tokens, the text, and how it went.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub fn wait(self) -> Result<(Vec<u32>, String, Done), Error> {
+        let (mut tokens, mut all) = (Vec::new(), String::new());
+        for reply in self {
+            match reply {
+                Reply::Prefill { .. } => {}
+                Reply::Token { id, text } => {
+                    tokens.push(id);
+                    all += &text;
+                }
+                Reply::Rest(text) => all += &text,
+                Reply::Done(done) => return Ok((tokens, all, done)),
+                Reply::Failed(error) => return Err(error),
+            }
+        }
+        Err(Error::Stopped)
+    }
+}
+
+impl Iterator for Answer {
+    type Item = Reply;
+
+    /// Waits for what happens next; none after the end, or where the engine has stopped.
+    fn next(&mut self) -> Option<Reply> {
+        if self.over {
+            return None;
+        }
+        let reply = self.replies.recv().ok();
+        self.over = matches!(reply, None | Some(Reply::Done(_) | Reply::Failed(_)));
+        reply
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if !self.over {
+            let _ = self.inbox.send(Message::Cancel(self.number));
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! The steps of a service: plan, launch, choose, tell.
+//!
+//! What is said of one request (a token, a stop string, the end) is the same as in a [`crate::Session`]; here only who else is in the
+//! batch differs, and that changes no token.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use kauri_device::{Batch, Choice};
+use kauri_prompt::schedule::{Id, Limits, Refusal, Request, Schedule};
+use kauri_step::sample::Sampler;
+use kauri_step::stop::Stops;
+use kauri_tokenizer::Stream;
+
+use super::{Reply, Serving, Shared, Submission};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::events::{Done, Finish};
+
+/// The thread's side of a service.
+pub(super) struct Steps {
+    engine: Engine,
+    schedule: Schedule,
+    /// Requests that are not over, and their names there.
+    live: HashMap<Id, Live>,
+    names: HashMap<u64, Id>,
+    batch: Batch,
+    /// Whose the rows of the batch are.
+    rows: Vec<Id>,
+    /// A row of logits, to be changed by penalties.
+    row: Vec<f32>,
+    start: Instant,
+    shared: Arc<Shared>,
+}
+
+/// A request that is not over.
+struct Live {
+    number: u64,
+    reply: Sender<Reply>,
+    /// None where the most likely token is the one.
+    sampler: Option<Sampler>,
+    stream: Stream,
+    stops: Stops,
+    stop_strings: Vec<String>,
+    end_tokens: Vec<u32>,
+    max_tokens: Option<usize>,
+    came: Instant,
+    first: Option<Instant>,
+    done: Done,
+}
+
+/// What a token leads to.
+enum Next {
+    Token(u32),
+    Over(Finish),
+    Failed(Error),
+}
+
+impl Steps {
+    pub(super) fn new(engine: Engine, serving: &Serving, shared: Arc<Shared>) -> Self {
+        let plan = *engine.executor.plan();
+        let running = plan.batch_outputs.min(plan.slots).min(plan.batch_tokens);
+        let schedule = Schedule::new(&Limits {
+            page_tokens: plan.page_tokens,
+            pages: plan.pages,
+            slots: plan.slots,
+            has_state: engine.has_state,
+            window_tokens: engine.window_tokens(),
+            batch_tokens: plan.batch_tokens,
+            chunk_tokens: serving.chunk_tokens.max(1),
+            running,
+            // Whoever submits counts who waits; until the next step, those that will run wait as well.
+            waiting: serving.waiting.saturating_add(running),
+            promised_percent: serving.promised_percent,
+            patience_ticks: serving.patience.as_millis() as u64,
+            snapshot_pages: serving.snapshot_pages,
+        });
+        Self {
+            schedule,
+            live: HashMap::new(),
+            names: HashMap::new(),
+            batch: Batch::with_room(&plan),
+            rows: Vec::with_capacity(running as usize),
+            row: vec![0.0; engine.vocab as usize],
+            start: Instant::now(),
+            shared,
+            engine,
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.schedule.is_idle()
+    }
+
+    /// Takes a request in, or says why not.
+    pub(super) fn submit(&mut self, number: u64, submission: Submission, reply: &Sender<Reply>) {
+        match self.enter(number, submission, reply) {
+            Ok(id) => _ = self.names.insert(number, id),
+            Err(error) => {
+                self.shared.open.fetch_sub(1, Ordering::AcqRel);
+                let _ = reply.send(Reply::Failed(error));
+            }
+        }
+        self.publish();
+    }
+
+    fn enter(&mut self, number: u64, submission: Submission, reply: &Sender<Reply>) -> Result<Id, Error> {
+        let Submission { request, caller, priority, salt } = submission;
+        let (vocab, window) = (self.engine.vocab, self.engine.window_tokens() as usize);
+        if !self.engine.writes {
+            return Err(Error::OnlyReads);
+        }
+        if let Some(&token) = request.prompt.iter().find(|&&token| token >= vocab) {
+            return Err(Error::UnknownToken { token, vocab });
+        }
+        let sampler = Sampler::new(request.sampling, vocab as usize)?;
+        let mut stops = Stops::new(&request.stops)?;
+        let stream = self.engine.tokenizer.stream_after(&request.prompt);
+        stops.reserve(stream.text_bytes_max());
+        let prompt_tokens = request.prompt.len();
+        // Rope factors of some families depend on how long a sequence may become, and keys on them.
+        let reach = request.max_tokens.map_or(window, |most| window.min(prompt_tokens.saturating_add(most)));
+        let is_long = self.engine.long_from_tokens.is_some_and(|from| reach > from as usize);
+        let id = self.schedule.submit(
+            Request {
+                prompt: request.prompt,
+                max_tokens: request.max_tokens,
+                caller,
+                priority,
+                salt: salt << 1 | u64::from(is_long),
+            },
+            self.start.elapsed().as_millis() as u64,
+        );
+        let id = id.map_err(|refusal| match refusal {
+            Refusal::QueueFull { waiting } => Error::QueueFull { waiting },
+            Refusal::Empty => Error::EmptyPrompt,
+            Refusal::TooLong { prompt, room } => Error::PromptTooLong { prompt, window: room },
+        })?;
+        let done = Done {
+            finish: Finish::Cancelled,
+            prompt_tokens,
+            cached_tokens: 0,
+            output_tokens: 0,
+            time_to_first_token: Duration::ZERO,
+            prefill: Duration::ZERO,
+            decode: Duration::ZERO,
+        };
+        let live = Live {
+            number,
+            reply: reply.clone(),
+            sampler: (!request.sampling.is_greedy()).then_some(sampler),
+            stream,
+            stops,
+            stop_strings: request.stops,
+            end_tokens: request.end_tokens,
+            max_tokens: request.max_tokens,
+            came: Instant::now(),
+            first: None,
+            done,
+        };
+        self.live.insert(id, live);
+        Ok(id)
+    }
+
+    /// Ends a request whose caller is gone.
+    pub(super) fn cancel(&mut self, number: u64) {
+        if let Some(id) = self.names.remove(&number) {
+            self.end(id);
+            self.publish();
+        }
+    }
+
+    /// Computes one step and tells those that are in it.
+    pub(super) fn step(&mut self) {
+        if !self.schedule.step(self.start.elapsed().as_millis() as u64) {
+            return;
+        }
+        if let Err(error) = self.launch() {
+            return self.abandon(&error.to_string());
+        }
+        self.schedule.computed();
+        if let Err(error) = self.choose() {
+            return self.abandon(&error.to_string());
+        }
+        self.publish();
+    }
+
+    /// Ends everything that runs: the step that it was in is lost.
+    pub(super) fn abandon(&mut self, reason: &str) {
+        let Self { schedule, live, names, shared, .. } = self;
+        schedule.abandon(|id| {
+            if let Some(live) = live.remove(&id) {
+                names.remove(&live.number);
+                shared.open.fetch_sub(1, Ordering::AcqRel);
+                let _ = live.reply.send(Reply::Failed(Error::StepLost(reason.to_owned())));
+            }
+        });
+        self.publish();
+    }
+
+    fn launch(&mut self) -> Result<(), Error> {
+        let Self { engine, schedule, batch, rows, .. } = self;
+        batch.clear();
+        rows.clear();
+        let step = schedule.planned();
+        for copy in &step.copies {
+            engine.executor.copy_state(copy.from, copy.to)?;
+        }
+        for work in &step.work {
+            let tokens = &schedule.tokens(work.id)[work.start as usize..work.end as usize];
+            let (pages, slot, reach) =
+                (schedule.pages(work.id), schedule.slot(work.id), schedule.reach_tokens(work.id));
+            batch.push(tokens, work.start, pages, slot, reach, usize::from(work.output));
+            if work.output {
+                rows.push(work.id);
+            }
+        }
+        engine.executor.launch(batch)?;
+        engine.verify_unchanged()
+    }
+
+    /// Chooses the next token of every row and goes on, or ends, with it.
+    fn choose(&mut self) -> Result<(), Error> {
+        let mut work = std::mem::take(&mut self.rows);
+        let choices: Vec<Choice<'_>> = work
+            .iter()
+            .map(|id| match self.live[id].sampler {
+                None => Choice::Greedy { mask: None },
+                Some(_) => Choice::Logits,
+            })
+            .collect();
+        let Self { engine, schedule, live, row, .. } = self;
+        let (vocab, window) = (engine.vocab as usize, engine.window_tokens() as usize);
+        let sampled = engine.executor.sample(&choices)?;
+        let mut over = Vec::new();
+        for (index, &id) in work.iter().enumerate() {
+            let live = live.get_mut(&id).expect("who is in a step is not over");
+            let tokens = schedule.tokens(id);
+            if live.first.is_none() {
+                live.done.cached_tokens = schedule.cached_tokens(id).min(live.done.prompt_tokens as u32) as usize;
+            }
+            // What panics here has harmed this request only.
+            let next = catch_unwind(AssertUnwindSafe(|| {
+                let token = match &mut live.sampler {
+                    None => sampled.tokens[index],
+                    Some(sampler) => {
+                        row.copy_from_slice(&sampled.logits[index * vocab..(index + 1) * vocab]);
+                        sampler.sample(row, None, tokens.len() as u64, tokens).map(|choice| choice.token)
+                    }
+                };
+                live.hear(token, tokens.len(), window)
+            }));
+            match next {
+                Ok(Next::Token(token)) => schedule.push(id, token),
+                Ok(Next::Over(finish)) => over.push((id, Ok(finish))),
+                Ok(Next::Failed(error)) => over.push((id, Err(error))),
+                Err(_) => over.push((id, Err(Error::StepLost("choosing a token failed".to_owned())))),
+            }
+        }
+        for (id, result) in over {
+            self.conclude(id, result);
+        }
+        for index in 0..self.schedule.planned().work.len() {
+            let work = self.schedule.planned().work[index];
+            if !work.output {
+                self.tell_progress(work.id, work.end as usize);
+            }
+        }
+        work.clear();
+        self.rows = work;
+        Ok(())
+    }
+
+    /// Says how far a prompt has been read.
+    fn tell_progress(&mut self, id: Id, done: usize) {
+        let Some(live) = self.live.get(&id) else { return };
+        let total = live.done.prompt_tokens;
+        // One that was sent back reads its own answer again, which is nobody's business.
+        if done <= total && live.first.is_none() && live.reply.send(Reply::Prefill { done, total }).is_err() {
+            self.end(id);
+        }
+    }
+
+    /// Ends a request and says its last words: who hears them finds its place free already.
+    fn conclude(&mut self, id: Id, result: Result<Finish, Error>) {
+        let Some(mut live) = self.end(id) else { return };
+        self.publish();
+        let last = match result {
+            Ok(finish) => {
+                if !matches!(finish, Finish::Stop(_) | Finish::Cancelled) {
+                    let rest = live.stops.push(live.stream.finish()).text.to_owned() + live.stops.finish();
+                    if !rest.is_empty() {
+                        let _ = live.reply.send(Reply::Rest(rest));
+                    }
+                }
+                Reply::Done(Done { finish, ..live.done.clone() })
+            }
+            Err(error) => Reply::Failed(error),
+        };
+        let _ = live.reply.send(last);
+    }
+
+    fn end(&mut self, id: Id) -> Option<Live> {
+        self.schedule.finish(id);
+        let live = self.live.remove(&id)?;
+        self.names.remove(&live.number);
+        self.shared.open.fetch_sub(1, Ordering::AcqRel);
+        Some(live)
+    }
+
+    fn publish(&self) {
+        *self.shared.status.lock().unwrap_or_else(PoisonError::into_inner) = self.schedule.status();
+    }
+}
+
+impl Live {
+    /// What becomes of a request of `tokens` tokens when the model writes `token`.
+    fn hear(&mut self, token: Option<u32>, tokens: usize, window: usize) -> Next {
+        if self.max_tokens == Some(0) {
+            return Next::Over(Finish::Length);
+        }
+        let Some(token) = token else { return Next::Failed(Error::NotFinite) };
+        let first = *self.first.get_or_insert_with(Instant::now);
+        if self.done.output_tokens == 0 {
+            self.done.time_to_first_token = first - self.came;
+            self.done.prefill = self.done.time_to_first_token;
+        }
+        self.done.decode = first.elapsed();
+        if self.end_tokens.contains(&token) {
+            return Next::Over(Finish::EndToken);
+        }
+        self.done.output_tokens += 1;
+        let output = self.stops.push(self.stream.push(token));
+        let text = output.text.to_owned();
+        if self.reply.send(Reply::Token { id: token, text }).is_err() {
+            return Next::Over(Finish::Cancelled);
+        }
+        if let Some(index) = output.stopped {
+            return Next::Over(Finish::Stop(self.stop_strings[index].clone()));
+        }
+        // The token just written has its place, too.
+        if tokens + 1 == window {
+            return Next::Over(Finish::Window);
+        }
+        if self.max_tokens.is_some_and(|most| self.done.output_tokens >= most) {
+            return Next::Over(Finish::Length);
+        }
+        Next::Token(token)
+    }
+}
