@@ -193,3 +193,25 @@ fn assert_is_text(text: &str) {
         assert!(known.iter().any(|name| after.starts_with(name)), "{text}");
     }
 }
+
+#[test]
+fn serving_reports_what_was_written_and_how_long_each_waited() {
+    let sizes =
+        ["--prompt-tokens", "70", "--gen-tokens", "5", "--requests", "6", "--concurrency", "3", "--threads", "2"];
+    let object = json(&[&["serve"], &sizes[..], &["--shared-prefix", "100", "--json"]].concat());
+    assert_eq!((&object["requests"], &object["errors"]), (&Json::from(6), &Json::from(0)));
+    positive(&object, "output_tokens_per_s");
+    for name in ["ttft_ms", "itl_ms"] {
+        let times = &object[name];
+        assert!(positive(times, "p50") <= positive(times, "p90") && positive(times, "p90") <= positive(times, "p99"));
+    }
+    // All prompts are one, and all but the first find its two full pages, those that came with it too.
+    let share = positive(&object, "cached_token_share");
+    assert!((5.0 * 64.0 / (6.0 * 70.0)..1.0).contains(&share), "{share}");
+    let object = json(&[&["serve"], &sizes[..], &["--rate", "200", "--json"]].concat());
+    assert_eq!((&object["errors"], &object["cached_token_share"]), (&Json::from(0), &Json::from(0.0)));
+    for (flag, value) in [("--rate", "0"), ("--concurrency", "0"), ("--gen-tokens", "100000000")] {
+        let output = bench(&["serve", flag, value]);
+        assert_eq!(output.status.code(), Some(2), "{flag} {value}");
+    }
+}

@@ -8,6 +8,7 @@ mod drive;
 mod ladder;
 mod plot;
 mod report;
+mod serve;
 mod speed;
 mod statistics;
 mod terminal;
@@ -30,7 +31,8 @@ Examples:
   kauri bench --model m.gguf --batch 8           eight sequences at once
   kauri bench --model m.gguf --depth 4096        an answer at the end of a long context
   kauri bench --frontiers --plot speed.svg       how speed falls as the context grows, and the picture
-  kauri bench ladder --plot ladder.svg           what each step from the plainest engine to this one gains";
+  kauri bench ladder --plot ladder.svg           what each step from the plainest engine to this one gains
+  kauri bench serve --concurrency 8              many requests at once, and how long each waits";
 
 /// Measures how fast a model runs here, as a share of what this machine allows.
 #[derive(Args, Debug)]
@@ -46,6 +48,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Kind {
     Ladder(ladder::Arguments),
+    Serve(serve::Arguments),
 }
 
 /// How the figures come out, whatever was measured.
@@ -68,6 +71,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.kind {
         None => speed::run(&arguments.speed),
         Some(Kind::Ladder(ladder)) => ladder::run(ladder),
+        Some(Kind::Serve(serve)) => serve::run(serve),
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Driver {
 }
 
 /// Numbers that look random and are the same on every run (xorshift64*: Vigna 2016, doi:10.1145/2845077).
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Driver {
     /// Loads the model called `name` for `options.sequences` sequences of `needed_tokens` each. Without a window in the
@@ -147,8 +147,14 @@ impl Driver {
 }
 
 impl Random {
+    /// The numbers of a seed.
+    pub(super) fn new(seed: u64) -> Self {
+        // Zero would stay zero.
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
     /// A number under `limit`.
-    fn below(&mut self, limit: u32) -> u32 {
+    pub(super) fn below(&mut self, limit: u32) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
