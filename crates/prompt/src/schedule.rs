@@ -3,7 +3,7 @@
 //! A step is a batch: the next token of every answer that is being written, and chunks of prompts under a token budget that is
 //! smaller while somebody reads along, so that a long prompt does not set the pace of the others. The rules:
 //!
-//! - *Admission.* The next request is the one that has waited longest, once that is longer than `patience_ticks`; else one of the
+//! - *Admission.* The next request is the one whose patience ended first, where it waited longer than `patience_ticks`; else one of the
 //!   highest priority, of the caller that was given the fewest tokens (the virtual token counter of Sheng et al. 2024, "Fairness
 //!   in Serving Large Language Models": a caller that was away starts at the least counter of those present). It is admitted when
 //!   the pages of its prompt can be had, and what all running requests may come to need stays under a bound. Nobody
@@ -54,7 +54,7 @@ pub struct Limits {
     pub waiting: u32,
     /// How many times the cache may be promised: what all running requests may come to need, as a share of all pages.
     pub promised_percent: u32,
-    /// A request that has waited longer goes first.
+    /// A request that has waited longer, in the queue or for the rest of its prompt, goes first from then on.
     pub patience_ticks: u64,
     /// Pages of a prompt between snapshots of a state.
     pub snapshot_pages: u32,
@@ -130,7 +130,7 @@ pub struct Schedule {
     /// Places of `sequences` that are free.
     vacant: Vec<u32>,
     queue: Queue,
-    /// Places of running sequences, by rank from the second half of a step on.
+    /// Places of running sequences; by rank while a step is planned.
     running: Vec<u32>,
     step: Step,
     /// Whether `step` was handed out and is not computed yet.
@@ -164,7 +164,7 @@ impl Schedule {
             prefixes: Prefixes::new(limits.pages, limits.page_tokens, limits.slots),
             sequences: Vec::new(),
             vacant: Vec::new(),
-            queue: Queue::default(),
+            queue: Queue::new(limits.patience_ticks),
             running: Vec::with_capacity(running),
             step: Step { copies: Vec::with_capacity(2 * running), work: Vec::with_capacity(running) },
             open: false,
@@ -290,7 +290,12 @@ impl Schedule {
             return false;
         }
         if self.is_running(id.place) {
-            self.running.retain(|&place| place != id.place);
+            let index = self.at(id.place).index as usize;
+            debug_assert_eq!(self.running[index], id.place);
+            self.running.swap_remove(index);
+            if let Some(&moved) = self.running.get(index) {
+                self.at_mut(moved).index = index as u32;
+            }
             self.release(id.place);
         } else {
             let sequence = self.sequences[id.place as usize].as_ref().expect("it was found");
@@ -378,13 +383,14 @@ impl Schedule {
 
     /// The request that is next.
     fn next(&self) -> Option<u32> {
-        let (arrival, place) = self.queue.oldest()?;
-        debug_assert_eq!(self.at(place).id.number, arrival);
-        if self.is_overdue(place) { Some(place) } else { self.queue.next() }
+        let (deadline, place) = self.queue.first_due()?;
+        if deadline < self.now { Some(place) } else { self.queue.next() }
     }
 
+    /// Whether a request waited longer than it should. It stays so: who was let wait once is not sent back for others.
     fn is_overdue(&self, place: u32) -> bool {
-        self.now.saturating_sub(self.at(place).since) > self.limits.patience_ticks
+        let sequence = self.at(place);
+        sequence.overdue || sequence.deadline(self.limits.patience_ticks).is_some_and(|deadline| deadline < self.now)
     }
 
     /// Sends back the last in rank if its priority is lower than that of the request at `place`.
@@ -432,7 +438,13 @@ impl Schedule {
 
     fn rank(&mut self) {
         let mut running = std::mem::take(&mut self.running);
+        for &place in &running {
+            self.at_mut(place).overdue = self.is_overdue(place);
+        }
         running.sort_unstable_by_key(|&place| self.rank_of(place));
+        for (index, &place) in (0..).zip(&running) {
+            self.at_mut(place).index = index;
+        }
         self.running = running;
     }
 
@@ -531,8 +543,10 @@ impl Schedule {
     fn preempt(&mut self, place: u32) {
         self.preemptions += 1;
         self.release(place);
+        let now = self.now;
         let sequence = self.at_mut(place);
         (sequence.stage, sequence.returned) = (Stage::Waiting, true);
+        sequence.wait(now);
         let sequence = self.sequences[place as usize].as_ref().expect("the request is not over");
         self.queue.push(sequence);
     }

@@ -192,6 +192,9 @@ impl Schedule {
         if self.limits.has_state && !pages.is_empty() && end.is_multiple_of(page_tokens) {
             self.keep_state(&mut sequence, pages.end);
         }
+        if sequence.left() == 0 {
+            sequence.write(self.now);
+        }
         self.sequences[place as usize] = Some(sequence);
     }
 

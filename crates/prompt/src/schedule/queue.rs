@@ -8,11 +8,12 @@ use super::sequence::Sequence;
 /// Callers that are remembered while they ask for nothing.
 const ABSENT_MAX: usize = 1024;
 
-/// The requests that wait: by arrival, and by caller.
+/// The requests that wait: by the end of their patience, and by caller.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Arrival number to place.
-    by_arrival: BTreeMap<u64, u32>,
+    patience_ticks: u64,
+    /// (deadline, arrival, place).
+    by_deadline: BTreeSet<(u64, u64, u32)>,
     callers: BTreeMap<u64, Caller>,
 }
 
@@ -27,9 +28,14 @@ struct Caller {
 }
 
 impl Queue {
+    /// An empty queue of requests that should not wait longer than `patience_ticks`.
+    pub(super) fn new(patience_ticks: u64) -> Self {
+        Self { patience_ticks, ..Self::default() }
+    }
+
     /// How many wait.
     pub(super) fn len(&self) -> usize {
-        self.by_arrival.len()
+        self.by_deadline.len()
     }
 
     /// A caller has a request. One that was away starts where the least served of those present is: being away earns nothing.
@@ -63,21 +69,26 @@ impl Queue {
 
     /// A request waits.
     pub(super) fn push(&mut self, sequence: &Sequence) {
-        self.by_arrival.insert(sequence.id.number, sequence.id.place);
+        self.by_deadline.insert(self.deadline(sequence));
         let key = (Reverse(sequence.priority), sequence.id.number, sequence.id.place);
         self.caller(sequence.caller).waiting.insert(key);
     }
 
     /// A request waits no longer.
     pub(super) fn remove(&mut self, sequence: &Sequence) {
-        self.by_arrival.remove(&sequence.id.number);
+        self.by_deadline.remove(&self.deadline(sequence));
         let key = (Reverse(sequence.priority), sequence.id.number, sequence.id.place);
         self.caller(sequence.caller).waiting.remove(&key);
     }
 
-    /// Arrival and place of the request that came first.
-    pub(super) fn oldest(&self) -> Option<(u64, u32)> {
-        self.by_arrival.first_key_value().map(|(&arrival, &place)| (arrival, place))
+    /// The place of the request whose patience ends first, and the last tick of it.
+    pub(super) fn first_due(&self) -> Option<(u64, u32)> {
+        self.by_deadline.first().map(|&(deadline, _, place)| (deadline, place))
+    }
+
+    fn deadline(&self, sequence: &Sequence) -> (u64, u64, u32) {
+        let deadline = sequence.deadline(self.patience_ticks).expect("who is in the queue waits");
+        (deadline, sequence.id.number, sequence.id.place)
     }
 
     /// The place of the next request by priority, then by what its caller was given, then by arrival.

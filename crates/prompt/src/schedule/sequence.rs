@@ -58,8 +58,12 @@ pub(super) struct Sequence {
     pub(super) priority: u8,
     pub(super) salt: u64,
     pub(super) stage: Stage,
-    /// The tick at which it came.
-    pub(super) since: u64,
+    /// Ticks that it waited before: in the queue, or for the rest of its prompt.
+    waited: u64,
+    /// The tick from which it waits; none while it is written.
+    since: Option<u64>,
+    /// Whether it ever waited longer than it should.
+    pub(super) overdue: bool,
     /// Prompt and answer.
     pub(super) tokens: Vec<u32>,
     /// The hash of the tokens up to the end of each full page, as far as it was asked for.
@@ -70,6 +74,8 @@ pub(super) struct Sequence {
     pub(super) computed: usize,
     pub(super) table: Vec<u32>,
     pub(super) slot: u32,
+    /// Where it stands among those that run.
+    pub(super) index: u32,
     /// Tokens of the prompt that need not be computed.
     pub(super) cached: u32,
     /// Whether it ran before and was sent back.
@@ -94,13 +100,16 @@ impl Sequence {
             priority: request.priority,
             salt: request.salt,
             stage: Stage::Waiting,
-            since: now,
+            waited: 0,
+            since: Some(now),
+            overdue: false,
             tokens,
             chains: Vec::with_capacity(pages),
             reach,
             computed: 0,
             table: Vec::with_capacity(pages),
             slot: NONE,
+            index: 0,
             cached: 0,
             returned: false,
             follows: false,
@@ -108,6 +117,23 @@ impl Sequence {
         };
         sequence.hash(prompt / page_tokens, page_tokens);
         sequence
+    }
+
+    /// The last tick at which its patience, of `patience` ticks in all, lasts if it goes on waiting; none while it is written.
+    pub(super) fn deadline(&self, patience: u64) -> Option<u64> {
+        Some(self.since?.saturating_add(patience.saturating_sub(self.waited)))
+    }
+
+    /// It waits from `now` on.
+    pub(super) fn wait(&mut self, now: u64) {
+        self.since.get_or_insert(now);
+    }
+
+    /// It waits no longer: from now on each step writes a token of it.
+    pub(super) fn write(&mut self, now: u64) {
+        if let Some(since) = self.since.take() {
+            self.waited += now - since;
+        }
     }
 
     /// Tokens that are not computed.

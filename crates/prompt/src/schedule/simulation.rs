@@ -385,7 +385,7 @@ impl World {
             Bug::None => true,
             Bug::LeakedPage => schedule.prefixes.take().is_some(),
             Bug::LostWakeUp => {
-                let Some((_, place)) = schedule.queue.oldest() else { return false };
+                let Some((_, place)) = schedule.queue.first_due() else { return false };
                 schedule.queue.remove(schedule.sequences[place as usize].as_ref().expect("it waits"));
                 true
             }

@@ -162,8 +162,14 @@ fn a_higher_priority_goes_first_and_takes_a_place_but_patience_ends() {
     step(&mut schedule, 2, 7);
     step(&mut schedule, 3, 7);
     assert_eq!(step(&mut schedule, 4, 7), [(low, 1)], "and given back, with everything known");
-    schedule.submit(Request { priority: 1, ..request(&tokens(3, 8), 2) }, 11).unwrap();
-    assert_eq!(step(&mut schedule, 11, 7), [(low, 1)], "who waited long enough keeps it");
+    let other = schedule.submit(Request { priority: 1, ..request(&tokens(3, 8), 9) }, 11).unwrap();
+    assert_eq!(step(&mut schedule, 11, 7), [(other, 8)], "writing is not waiting: it has patience left");
+    for now in 12..=20 {
+        assert_eq!(step(&mut schedule, now, 7), [(other, 1)]);
+        schedule.submit(Request { priority: 1, ..request(&tokens(now as u32, 8), 2) }, now).unwrap();
+    }
+    assert_eq!(step(&mut schedule, 21, 7), [(low, 1)], "who waited long enough goes first");
+    assert_eq!(step(&mut schedule, 22, 7), [(low, 1)], "and keeps the place");
 }
 
 #[test]
