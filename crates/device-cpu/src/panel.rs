@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
-use crate::product::{Ahead, CHUNK, LANES_MAX, Multiply, Panel, Part};
+use crate::product::{Ahead, CHUNK, LANES_MAX, LINE, Multiply, Panel, Part};
 use crate::vector::Vector;
 
 /// How one storage type becomes a panel.
@@ -92,6 +92,9 @@ const SPANS_MAX: usize = 2;
 struct Meeting<'a, V: Vector, U> {
     /// The token's values in the columns of the block.
     x: *const i8,
+    /// Weights that are asked for meanwhile, as many as are met, from line `line` on.
+    ahead: Ahead,
+    line: usize,
     // Each array on its own: where the compiler cannot keep one in registers, it still can the others.
     sums: &'a mut [[V::Int; GROUPS_MAX]; 2],
     scales: &'a mut [V::Float; GROUPS_MAX],
@@ -105,8 +108,14 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
         let group = index * 4 / U::GROUP;
         // A block that is one group adds up twice as much, and would wait for each product.
         let way = if U::COLUMNS == U::GROUP { index % 2 } else { 0 };
-        // SAFETY: inside the block by the caller's word.
+        let calls = const { U::COLUMNS / 4 };
+        let lines = const { (U::BYTES * V::LANES).div_ceil(LINE) };
+        // SAFETY: inside the block by the caller's word; what is asked for may lie anywhere.
         unsafe {
+            // A few lines at a time: a core waits for few of them, and stands still with more.
+            for line in index * lines / calls..(index + 1) * lines / calls {
+                V::prefetch(self.ahead.line(self.line + line).cast());
+            }
             let x = V::word(self.x.add(index * 4).cast::<u32>().read_unaligned());
             let weights = if U::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes };
             let sum = self.sums[way].get_unchecked_mut(group);
@@ -178,14 +187,13 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         row_bytes: usize,
         x: &Activations,
         tile: Tile,
-        mut ahead: Ahead,
+        ahead: Ahead,
     ) -> [V::Float; R] {
         const { assert!(SPAN.is_multiple_of(U::COLUMNS) || U::COLUMNS.is_multiple_of(SPAN), "whole blocks, or spans") };
         // A few blocks to a span, or a few spans to a block.
         let run = const { SPAN.div_ceil(U::COLUMNS) };
         let blocks = row_bytes / U::BYTES;
         let input = <Self as Multiply<V>>::input(x, 0..blocks * U::COLUMNS, tile);
-        let each = ahead.each(blocks * R);
         // SAFETY: the rows and the input hold the blocks and the spans; the rest is the caller's contract.
         unsafe {
             let mut total = [V::float(0.0); R];
@@ -194,8 +202,9 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
                 for first in (0..blocks).step_by(run) {
                     let mut partial = [V::float(0.0); SPANS_MAX];
                     for block in first..blocks.min(first + run) {
-                        ahead.ask::<V>(each);
-                        meet::<V, U>(stored.as_ptr().add(block * U::BYTES), &offsets, &input, block, &mut partial);
+                        let base = stored.as_ptr().add(block * U::BYTES);
+                        let line = (r * blocks + block) * U::BYTES * V::LANES / LINE;
+                        meet::<V, U>((base, ahead, line), &offsets, &input, block, &mut partial);
                     }
                     for span in 0..const { U::COLUMNS.div_ceil(SPAN) } {
                         let scale = V::float(*input.scales.add(first * U::COLUMNS / SPAN + span));
@@ -310,13 +319,14 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
 }
 
 /// Adds the products of block number `number`, which is stored at `base + offsets[row]`, with the only token: to the first span's sum, or
-/// to those of the block's spans, up to the scales of the activations.
+/// to those of the block's spans, up to the scales of the activations. Asks for as much of `ahead`
+/// meanwhile, from line `line` on.
 ///
 /// # Safety
 /// As [`Unpack::unpack`]; the input has the block.
 #[inline(always)]
 unsafe fn meet<V: Vector, U: Unpack>(
-    base: *const u8,
+    (base, ahead, line): (*const u8, Ahead, usize),
     offsets: &[i32; LANES_MAX],
     input: &Input,
     number: usize,
@@ -332,6 +342,8 @@ unsafe fn meet<V: Vector, U: Unpack>(
         }
         let mut meeting = Meeting::<V, U> {
             x: input.values.add(number * U::COLUMNS),
+            ahead,
+            line,
             sums: &mut sums,
             scales: &mut scales,
             minimums: &mut minimums,

@@ -24,7 +24,7 @@ const FEW: usize = 4;
 /// Tokens whose products take as long as unpacking.
 const EVEN: usize = 12;
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 /// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
 pub const CHUNK: usize = 1024;
 /// Floating-point weights unpacked at a time: 32 KiB.
@@ -82,45 +82,59 @@ pub trait Multiply<V: Vector> {
 }
 
 /// Weights that will be read soon, to be asked for while something is computed: evenly, since a core waits for few lines of
-/// memory at a time, and stands still with more.
+/// memory at a time, and stands still with more; and in several streams, since the memory gives more to several than to one.
 #[derive(Clone, Copy)]
 pub struct Ahead {
     start: *const u8,
-    bytes: usize,
+    /// From the beginning of one stream to that of the next.
+    apart_bytes: usize,
+    /// Those that are left, of all streams: the first of each, the second of each, and so on.
+    lines: (usize, usize),
 }
+
+/// Streams of memory.
+const STREAMS: usize = 4;
 
 impl Ahead {
     /// Those of the strip that follows `stored` in memory, which has as many bytes.
     fn behind(stored: &[u8], strip_bytes: usize, bytes: Range<usize>) -> Self {
-        Self { start: stored.as_ptr().wrapping_add(strip_bytes + bytes.start), bytes: bytes.len() }
+        Self {
+            start: stored.as_ptr().wrapping_add(strip_bytes + bytes.start),
+            apart_bytes: bytes.len().div_ceil(STREAMS * LINE) * LINE,
+            lines: (0, bytes.len().div_ceil(LINE).next_multiple_of(STREAMS)),
+        }
     }
 
     /// What falls to `range` of `count`.
     fn share(self, range: Range<usize>, count: usize) -> Self {
-        let byte = |index: usize| self.bytes * index / count / LINE * LINE;
-        let (start, end) = (byte(range.start), byte(range.end));
-        Self { start: self.start.wrapping_add(start), bytes: end - start }
+        let line = |index: usize| self.lines.0 + (self.lines.1 - self.lines.0) * index / count;
+        Self { lines: (line(range.start), line(range.end)), ..self }
     }
 
-    /// For a loop of so many turns: what [`Self::ask`] wants to know, the bytes of a turn.
+    /// For a loop of so many turns: what [`Self::ask`] wants to know, the lines of a turn.
     #[inline(always)]
     pub fn each(self, turns: usize) -> usize {
-        self.bytes.div_ceil(turns).next_multiple_of(LINE)
+        (self.lines.1 - self.lines.0).div_ceil(turns)
     }
 
-    /// Asks for the next `bytes`, a whole number of lines, of what is left.
+    /// Asks for the next `lines` of what is left.
     ///
     /// # Safety
     /// The CPU has the instructions of `V`.
     #[inline(always)]
-    pub unsafe fn ask<V: Vector>(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.bytes);
-        for line in (0..bytes).step_by(LINE) {
+    pub unsafe fn ask<V: Vector>(&mut self, lines: usize) {
+        let end = self.lines.1.min(self.lines.0 + lines);
+        for line in self.lines.0..end {
             // SAFETY: the caller's contract is the same; an address may lie anywhere.
-            unsafe { V::prefetch(self.start.wrapping_add(line).cast()) };
+            unsafe { V::prefetch(self.line(line).cast()) };
         }
-        self.start = self.start.wrapping_add(bytes);
-        self.bytes -= bytes;
+        self.lines.0 = end;
+    }
+
+    /// Where line number `line` begins.
+    #[inline(always)]
+    pub fn line(self, line: usize) -> *const u8 {
+        self.start.wrapping_add(line % STREAMS * self.apart_bytes + line / STREAMS * LINE)
     }
 }
 
