@@ -113,8 +113,6 @@ struct Rows<'a> {
     stored: &'a [u8],
     row_bytes: usize,
     offsets: [i32; LANES_MAX],
-    /// The rows as many behind as are computed together.
-    next: *const u8,
 }
 
 impl<'a> Rows<'a> {
@@ -124,21 +122,7 @@ impl<'a> Rows<'a> {
         let last = stored.len() / row_bytes - 1;
         // A short last strip reads its last row again in the lanes that it does not have.
         let offsets = std::array::from_fn(|lane| ((part * V::LANES + lane).min(last) * row_bytes) as i32);
-        let next = stored.as_ptr().wrapping_add((V::FLOAT_STRIPS + part) * V::LANES * row_bytes);
-        Self { stored, row_bytes, offsets, next }
-    }
-
-    /// Asks for as much of the next strip as [`Self::columns`] gives: a stream for each vector of rows, since several are
-    /// fetched ahead further than one.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `V`.
-    #[inline(always)]
-    unsafe fn ask<V: Vector, E: Element>(&self, column: usize) {
-        for line in (0..V::LANES * 16).step_by(64) {
-            // SAFETY: the caller's contract is the same; an address may lie anywhere.
-            unsafe { V::prefetch(self.next.wrapping_add(column * E::BYTES * V::LANES + line).cast()) };
-        }
+        Self { stored, row_bytes, offsets }
     }
 
     /// Sixteen bytes of each row from `column` on, zeros behind its end.
@@ -203,10 +187,11 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         row_bytes: usize,
         x: &Activations,
         tile: Tile,
-        _: Ahead,
+        mut ahead: Ahead,
     ) -> [V::Float; R] {
         let run = 16 / E::BYTES;
         let (x, columns) = (x.numbers(tile, 0), row_bytes / E::BYTES);
+        let each = ahead.each(columns.div_ceil(run) * R);
         let rows: [Rows<'_>; R] = std::array::from_fn(|part| Rows::new::<V>(stored, row_bytes, part));
         // SAFETY: the rows hold the columns; there is an activation for each.
         unsafe {
@@ -218,7 +203,7 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
                 for r in 0..R {
                     let mut sum = total[r];
                     for column in (line..whole.min(line + 4 * run)).step_by(run) {
-                        rows[r].ask::<V, E>(column);
+                        ahead.ask::<V>(each);
                         let words = rows[r].columns::<V, E>(column);
                         for index in 0..run {
                             let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
