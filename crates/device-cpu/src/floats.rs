@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use kauri_formats::Quant;
 
 use crate::activation::{Activations, Tile};
-use crate::product::{Ahead, LANES_MAX, Multiply, NUMBERS, Panel, Part};
+use crate::product::{Ahead, LANES_MAX, Multiply, NUMBERS, Panel, Part, offsets};
 use crate::vector::Vector;
 
 /// A floating-point number as it is stored.
@@ -119,10 +119,7 @@ impl<'a> Rows<'a> {
     /// The rows of vector `part` of a strip, whose stored bytes are `stored`.
     #[inline(always)]
     fn new<V: Vector>(stored: &'a [u8], row_bytes: usize, part: usize) -> Self {
-        let last = stored.len() / row_bytes - 1;
-        // A short last strip reads its last row again in the lanes that it does not have.
-        let offsets = std::array::from_fn(|lane| ((part * V::LANES + lane).min(last) * row_bytes) as i32);
-        Self { stored, row_bytes, offsets }
+        Self { stored, row_bytes, offsets: offsets::<V>(stored, row_bytes, part) }
     }
 
     /// Sixteen bytes of each row from `column` on, zeros behind its end.

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
-use crate::product::{Ahead, CHUNK, LANES_MAX, LINE, Multiply, Panel, Part};
+use crate::product::{Ahead, CHUNK, LANES_MAX, LINE, Multiply, Panel, Part, offsets};
 use crate::vector::Vector;
 
 /// How one storage type becomes a panel.
@@ -333,6 +333,7 @@ unsafe fn meet<V: Vector, U: Unpack>(
     partial: &mut [V::Float; SPANS_MAX],
 ) {
     let groups = const { U::COLUMNS / U::GROUP };
+    const { assert!(U::COLUMNS <= GROUPS_MAX * U::GROUP && U::COLUMNS <= SPANS_MAX * SPAN, "room for the block") };
     // SAFETY: the caller's contract is the same.
     unsafe {
         let mut sums = [[V::int(0); GROUPS_MAX]; 2];
@@ -389,13 +390,6 @@ unsafe fn scaled<V: Vector, U: Unpack>(
         let total = V::mul_add(V::to_float(integer), scale, total);
         if U::MINIMUM { V::sub_mul(minimum, V::float(*sum), total) } else { total }
     }
-}
-
-/// Where the rows of vector `part` of a strip begin. A short last strip reads its last row again in the lanes that it does not have.
-#[inline(always)]
-fn offsets<V: Vector>(stored: &[u8], row_bytes: usize, part: usize) -> [i32; LANES_MAX] {
-    let last = stored.len() / row_bytes - 1;
-    std::array::from_fn(|lane| ((part * V::LANES + lane).min(last) * row_bytes) as i32)
 }
 
 /// The quickest product for the bytes of `U`: signed where they are wide and that suits the instruction set.

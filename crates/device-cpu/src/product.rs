@@ -138,6 +138,13 @@ impl Ahead {
     }
 }
 
+/// Where the rows of vector `part` of a strip begin. A short last strip reads its last row again in the lanes that it does not have.
+#[inline(always)]
+pub fn offsets<V: Vector>(stored: &[u8], row_bytes: usize, part: usize) -> [i32; LANES_MAX] {
+    let last = stored.len() / row_bytes - 1;
+    std::array::from_fn(|lane| ((part * V::LANES + lane).min(last) * row_bytes) as i32)
+}
+
 /// One worker's unpacked weights.
 pub struct Panel {
     /// Unsigned bytes: (vectors of rows, columns / 4, lanes, 4).
