@@ -77,6 +77,8 @@ pub enum Instructions {
     AvxVnni,
     /// AVX-512 with byte products (VNNI).
     Avx512,
+    /// AVX-512 with products of tiles (AMX).
+    Amx,
     /// NEON with byte products (dotprod).
     Neon,
 }
@@ -97,6 +99,7 @@ impl ModelOptions {
                 Instructions::Avx2 => Some(Isa::Avx2),
                 Instructions::AvxVnni => Some(Isa::AvxVnni),
                 Instructions::Avx512 => Some(Isa::Avx512),
+                Instructions::Amx => Some(Isa::Amx),
                 Instructions::Neon => Some(Isa::Neon),
             },
             threads: self.threads.map(usize::from),

@@ -1,8 +1,10 @@
 //! Activations as the kernels read them, a few tokens side by side: bytes with one scale for 128 neighbours for the integer kernel,
 //! numbers for the floating-point one.
 //!
-//! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time, the
-//! last ones in tiles of a power of two. A tile is (columns / 32, tokens, 32): the kernel walks it from its start to its end.
+//! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time; the
+//! last one has what is left. A tile is (columns / 32, tokens, 32): the kernel walks it from its start to its end.
+
+use half::bf16;
 
 use crate::pool::Disjoint;
 use crate::vector::Vector;
@@ -21,6 +23,8 @@ pub const KINDS: usize = 4;
 pub struct Activations {
     /// As they are: (tiles, columns, tokens of the tile).
     numbers: Vec<f32>,
+    /// As [`halves`]: (tiles, columns / 2, tokens of the tile).
+    halves: Vec<u64>,
     /// (tiles, columns / 32, tokens of the tile, 32).
     values: Vec<i8>,
     /// (tiles, columns / 128, tokens of the tile).
@@ -47,6 +51,15 @@ struct Corrections {
     sums: Vec<f32>,
 }
 
+/// Two neighbouring values, each as the sum of two brain floating-point numbers: what they round to in the low words, what that leaves,
+/// rounded, in the high ones.
+pub fn halves(values: [f32; 2]) -> u64 {
+    let near = values.map(bf16::from_f32);
+    let rest: [bf16; 2] = std::array::from_fn(|index| bf16::from_f32(values[index] - near[index].to_f32()));
+    let word = |two: [bf16; 2]| u64::from(two[0].to_bits()) | u64::from(two[1].to_bits()) << 16;
+    word(near) | word(rest) << 32
+}
+
 /// Rows that go through a matrix together, and how they stand.
 #[derive(Clone, Copy)]
 pub struct Rows {
@@ -54,8 +67,6 @@ pub struct Rows {
     pub first: usize,
     /// How many.
     pub tokens: usize,
-    /// Most tokens of a tile.
-    pub widest: usize,
 }
 
 /// A tile of tokens.
@@ -68,21 +79,14 @@ pub struct Tile {
 }
 
 impl Rows {
-    /// The tile that starts at `token`: the widest, or the largest power of two that is left.
-    pub fn tile(&self, token: usize) -> Tile {
-        let left = self.first + self.tokens - token;
-        let width = if left >= self.widest { self.widest } else { 1 << left.ilog2() };
-        Tile { token, width }
+    /// The tile that starts at `token`, of up to `widest` tokens: as many, or what is left.
+    pub fn tile(&self, token: usize, widest: usize) -> Tile {
+        Tile { token, width: widest.min(self.first + self.tokens - token) }
     }
 
     /// The tile that holds `token`.
-    pub fn tile_of(&self, token: usize) -> Tile {
-        let whole = ((token - self.first) / self.widest).min(self.tokens / self.widest);
-        let mut tile = self.tile(self.first + whole * self.widest);
-        while token >= tile.token + tile.width {
-            tile = self.tile(tile.token + tile.width);
-        }
-        tile
+    pub fn tile_of(&self, token: usize, widest: usize) -> Tile {
+        self.tile(token - (token - self.first) % widest, widest)
     }
 }
 
@@ -91,9 +95,9 @@ impl Activations {
     pub fn new(values: usize) -> Self {
         let corrections = [(); KINDS]
             .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
-        let numbers = vec![0.0; values];
+        let (numbers, halves) = (vec![0.0; values], vec![0; values.div_ceil(2)]);
         let (values, scales) = (vec![0; values], vec![0.0; values.div_ceil(GROUP)]);
-        Self { numbers, values, scales, corrections, kinds: [None; KINDS], columns: 0 }
+        Self { numbers, halves, values, scales, corrections, kinds: [None; KINDS], columns: 0 }
     }
 
     /// Starts over with other tokens of so many columns, and with these corrections; only columns that are a multiple of 32 may be quantised.
@@ -114,6 +118,11 @@ impl Activations {
     pub fn numbers(&self, tile: Tile, column: usize) -> &[f32] {
         let at = tile.token * self.columns;
         &self.numbers[at + column * tile.width..at + tile.width * self.columns]
+    }
+
+    /// The halves of a tile: (columns / 2, tokens of the tile).
+    pub fn halves(&self, tile: Tile) -> &[u64] {
+        &self.halves[tile.token * self.columns / 2..(tile.token + tile.width) * self.columns / 2]
     }
 
     /// The values of a tile, from group `group` of its columns on.
@@ -148,6 +157,7 @@ impl Activations {
         });
         Writer {
             numbers: Disjoint::new(&mut self.numbers),
+            halves: Disjoint::new(&mut self.halves),
             values: Disjoint::new(&mut self.values),
             scales: Disjoint::new(&mut self.scales),
             corrections: std::array::from_fn(|_| each.next().flatten()),
@@ -157,8 +167,8 @@ impl Activations {
 
     /// A value of one of `rows`, as the kernel sees it.
     #[cfg(test)]
-    pub fn value(&self, rows: Rows, token: usize, column: usize) -> f64 {
-        let tile = rows.tile_of(token);
+    pub fn value(&self, (rows, widest): (Rows, usize), token: usize, column: usize) -> f64 {
+        let tile = rows.tile_of(token, widest);
         let (group, slot) = (column / GROUP, token - tile.token);
         let scale = self.scales(tile, column / SPAN)[slot];
         f64::from(self.values(tile, group)[slot * GROUP + column % GROUP]) * f64::from(scale)
@@ -168,6 +178,7 @@ impl Activations {
 /// All rows, to be written by several workers.
 pub struct Writer<'a> {
     numbers: Disjoint<'a, f32>,
+    halves: Disjoint<'a, u64>,
     values: Disjoint<'a, i8>,
     scales: Disjoint<'a, f32>,
     corrections: [Option<CorrectionsWriter<'a>>; KINDS],
@@ -196,6 +207,29 @@ impl Writer<'_> {
             let at = start + column * tile.width + token - tile.token;
             // SAFETY: the row is in use once by the caller's word.
             unsafe { self.numbers.slice(at..at + 1)[0] = *x };
+        }
+    }
+
+    /// The place of the halves of `count` pairs of values, from pair `pair` on: each as many words behind the one before as the tile has
+    /// tokens.
+    ///
+    /// # Panics
+    /// If the row has fewer.
+    pub fn place_of_halves(&self, tile: Tile, token: usize, pair: usize, count: usize) -> *mut u64 {
+        assert!(pair + count <= self.columns / 2, "{count} pairs from {pair} of {}", self.columns / 2);
+        let at = tile.token * self.columns / 2 + pair * tile.width + token - tile.token;
+        // SAFETY: an empty slice overlaps none.
+        unsafe { self.halves.slice(at..at) }.as_mut_ptr()
+    }
+
+    /// Halves one row of a tile.
+    ///
+    /// # Safety
+    /// No other use of the row of `token`.
+    pub unsafe fn halve(&self, tile: Tile, token: usize, x: &[f32]) {
+        for (pair, &values) in x.as_chunks().0.iter().enumerate() {
+            // SAFETY: the row is in use once by the caller's word.
+            unsafe { *self.place_of_halves(tile, token, pair, 1) = halves(values) };
         }
     }
 
@@ -319,13 +353,17 @@ mod tests {
         for widest in [4, 8, 12] {
             for tokens in 0..40 {
                 let first = tokens % 5;
-                let rows = Rows { first, tokens, widest };
+                let rows = Rows { first, tokens };
                 let mut token = first;
                 while token < first + tokens {
-                    let tile = rows.tile(token);
-                    assert!(tile.width == widest || tile.width.is_power_of_two());
+                    let tile = rows.tile(token, widest);
+                    assert!(tile.width == widest || tile.token + tile.width == first + tokens);
                     for inside in token..token + tile.width {
-                        assert_eq!(rows.tile_of(inside), tile, "{tokens} tokens, widest {widest}, token {inside}");
+                        assert_eq!(
+                            rows.tile_of(inside, widest),
+                            tile,
+                            "{tokens} tokens, widest {widest}, token {inside}"
+                        );
                     }
                     token += tile.width;
                 }

@@ -87,7 +87,7 @@ pub(crate) fn arithmetic(isa: Isa) -> (&'static str, Loop) {
     assert!(isa.is_supported(), "this CPU has no {}", isa.name());
     match isa {
         // SAFETY: the CPU was just asked.
-        Isa::Avx512 => ("int8 multiply-add, AVX-512 VNNI", |turns| unsafe { x86::vnni_512(turns) }),
+        Isa::Avx512 | Isa::Amx => ("int8 multiply-add, AVX-512 VNNI", |turns| unsafe { x86::vnni_512(turns) }),
         // SAFETY: the same.
         Isa::AvxVnni => ("int8 multiply-add, AVX-VNNI", |turns| unsafe { x86::vnni_256(turns) }),
         // SAFETY: the same.
@@ -103,7 +103,7 @@ pub(crate) fn arithmetic(isa: Isa) -> (&'static str, Loop) {
     match isa {
         // SAFETY: the CPU was just asked.
         Isa::Neon => ("int8 multiply-add, NEON dotprod", |turns| unsafe { arm::sdot(turns) }),
-        Isa::Scalar | Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => ("f32 multiply-add, as compiled", plain),
+        Isa::Scalar | Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 | Isa::Amx => ("f32 multiply-add, as compiled", plain),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::elementwise::{self, Turn};
 use crate::product::{self, Finisher, Product};
 use crate::recurrent::{self, Convolve, Delta, Replacement, Scan};
 #[cfg(target_arch = "x86_64")]
-use crate::x86_64::{avx2, avx512};
+use crate::x86_64::{amx, avx2, avx512};
 
 pub(crate) use compile::compile;
 
@@ -32,13 +32,15 @@ pub enum Isa {
     AvxVnni,
     /// AVX-512 with byte products (VNNI).
     Avx512,
+    /// AVX-512 with products of tiles (AMX).
+    Amx,
     /// NEON with byte products (dotprod).
     Neon,
 }
 
 impl Isa {
     /// All of them, of all architectures, the best first.
-    pub const ALL: [Self; 5] = [Self::Avx512, Self::AvxVnni, Self::Avx2, Self::Neon, Self::Scalar];
+    pub const ALL: [Self; 6] = [Self::Amx, Self::Avx512, Self::AvxVnni, Self::Avx2, Self::Neon, Self::Scalar];
 
     /// The best that this CPU has.
     pub fn best() -> Self {
@@ -57,6 +59,7 @@ impl Isa {
             Self::Avx2 => "AVX2",
             Self::AvxVnni => "AVX-VNNI",
             Self::Avx512 => "AVX-512",
+            Self::Amx => "AMX",
             Self::Neon => "NEON",
         }
     }
@@ -69,6 +72,7 @@ impl Isa {
             Self::Avx2 => Some(&avx2::KERNELS),
             Self::AvxVnni => Some(&avx2::VNNI_KERNELS),
             Self::Avx512 => Some(&avx512::KERNELS),
+            Self::Amx => Some(&amx::KERNELS),
             Self::Neon => None,
         }
     }
@@ -79,7 +83,7 @@ impl Isa {
         match self {
             Self::Scalar => Some(&SCALAR),
             Self::Neon => Some(&neon::KERNELS),
-            Self::Avx2 | Self::AvxVnni | Self::Avx512 => None,
+            Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Amx => None,
         }
     }
 
@@ -88,7 +92,7 @@ impl Isa {
     fn compiled(self) -> Option<&'static Compiled> {
         match self {
             Self::Scalar => Some(&SCALAR),
-            Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Neon => None,
+            Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Amx | Self::Neon => None,
         }
     }
 }
@@ -97,14 +101,14 @@ impl Isa {
 pub(crate) struct Compiled {
     /// Whether this CPU has the instructions.
     pub is_supported: fn() -> bool,
-    /// The products of a storage type, if it has a kernel.
-    pub strips: fn(Quant) -> Option<Strips>,
+    /// The products of a storage type with rows of so many columns, if it has a kernel.
+    pub strips: fn(Quant, usize) -> Option<Strips>,
     /// Takes the sums of a strip where they belong, under the contract of [`product::finish`].
     pub finish: Finisher,
-    /// Most tokens that products take at a time.
-    pub widest_tile: usize,
     /// Quantises one row of activations, which nobody else uses.
     pub quantise: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
+    /// Halves one, under the same contract.
+    pub halve: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
     /// One tile of attention, whose rows no other worker writes.
     pub attend: unsafe fn(&Task<'_>, &Tile, &mut attend::Scratch),
     /// Keeps new tokens of one head in the cache.
@@ -130,11 +134,12 @@ pub(crate) struct Compiled {
 /// The formulas.
 static SCALAR: Compiled = Compiled {
     is_supported: || true,
-    strips: |_| None,
+    strips: |_, _| None,
     finish: |_, _, _, _| unreachable!("`strips` has none"),
-    widest_tile: 1,
     // SAFETY: nobody else uses the row.
     quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
+    // SAFETY: the same.
+    halve: |writer, tile, token, x| unsafe { writer.halve(tile, token, x) },
     attend: attend::scalar,
     store: cache::store,
     rope: elementwise::rope,
@@ -167,10 +172,33 @@ pub struct Kernels {
 pub struct Strips {
     /// Rows of a strip.
     pub rows: usize,
+    /// Most tokens of a tile.
+    pub(crate) tokens: usize,
     /// Computes one strip.
     pub(crate) run: unsafe fn(&Product<'_>, usize, &mut product::Scratch),
-    /// What it needs beside the bytes of activations; without, it takes them as they are.
-    pub(crate) correction: Option<Correction>,
+    /// How it takes activations.
+    pub(crate) packing: Packing,
+}
+
+/// How a kernel takes activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    /// As bytes, with what makes up for how weights become bytes.
+    Bytes(Correction),
+    /// As they are.
+    Numbers,
+    /// As two brain floating-point numbers each.
+    Halves,
+}
+
+impl Packing {
+    /// The correction that bytes need.
+    pub(crate) fn correction(self) -> Option<Correction> {
+        match self {
+            Self::Bytes(correction) => Some(correction),
+            Self::Numbers | Self::Halves => None,
+        }
+    }
 }
 
 impl Kernels {
@@ -185,14 +213,9 @@ impl Kernels {
         self.isa
     }
 
-    /// The products of `quant`, if it has a kernel.
-    pub fn strips(self, quant: Quant) -> Option<Strips> {
-        (self.compiled.strips)(quant)
-    }
-
-    /// Most tokens that products take at a time.
-    pub(crate) fn widest_tile(self) -> usize {
-        self.compiled.widest_tile
+    /// The products of `quant` with rows of so many columns, if it has a kernel.
+    pub fn strips(self, quant: Quant, columns: usize) -> Option<Strips> {
+        (self.compiled.strips)(quant, columns)
     }
 
     /// Quantises one row of a tile of activations.
@@ -202,6 +225,15 @@ impl Kernels {
     pub(crate) unsafe fn quantise(self, writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.quantise)(writer, tile, token, x) };
+    }
+
+    /// Halves one row of a tile of activations.
+    ///
+    /// # Safety
+    /// No other use of the row of `token`.
+    pub(crate) unsafe fn halve(self, writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+        // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.halve)(writer, tile, token, x) };
     }
 
     /// One tile of attention.

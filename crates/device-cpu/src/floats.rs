@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use kauri_formats::Quant;
 
 use crate::activation::{Activations, Tile};
-use crate::product::{Ahead, LANES_MAX, Multiply, NUMBERS, Panel, Part, offsets};
+use crate::product::{self, Ahead, InRegisters, LANES_MAX, Multiply, NUMBERS, Panel, Part, Product, Scratch, offsets};
 use crate::vector::Vector;
 
 /// A floating-point number as it is stored.
@@ -147,10 +147,9 @@ impl<'a> Rows<'a> {
 
 impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
     const STRIPS: usize = V::FLOAT_STRIPS;
+    const TOKENS: usize = V::TOKENS;
     const COLUMNS: usize = NUMBERS / (V::LANES * V::FLOAT_STRIPS);
     const COLUMNS_FOR_FEW: usize = 32;
-
-    type Input = *const f32;
 
     fn row_bytes(columns: usize) -> usize {
         columns * E::BYTES
@@ -223,15 +222,33 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         }
     }
 
-    fn input(x: &Activations, columns: Range<usize>, tile: Tile) -> *const f32 {
-        x.numbers(tile, columns.start)[..columns.len() * tile.width].as_ptr()
+    #[inline(always)]
+    unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { product::in_registers::<V, Self>(product, part, tile, ahead, scratch) };
+    }
+}
+
+/// The activations of some tokens of a tile, from the first column of a part on.
+pub struct Input {
+    numbers: *const f32,
+    /// Tokens of the tile.
+    width: usize,
+}
+
+impl<V: Vector, E: Element> InRegisters<V> for Numbers<E> {
+    type Input = Input;
+
+    fn input(x: &Activations, columns: Range<usize>, tile: Tile, first: usize) -> Input {
+        let numbers = x.numbers(tile, columns.start)[first..columns.len() * tile.width].as_ptr();
+        Input { numbers, width: tile.width }
     }
 
     #[inline(always)]
     unsafe fn add<const R: usize, const T: usize>(
         part: &Part,
         panel: &Panel,
-        input: &*const f32,
+        input: &Input,
         mut ahead: Ahead,
         total: &mut [[V::Float; T]; R],
     ) {
@@ -248,7 +265,7 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
                     weights[r] = V::load(panel.numbers.as_ptr().add((r * width + column) * V::LANES));
                 }
                 for t in 0..T {
-                    let x = V::float(*input.add(column * T + t));
+                    let x = V::float(*input.numbers.add(column * input.width + t));
                     for r in 0..R {
                         total[r][t] = V::mul_add(weights[r], x, total[r][t]);
                     }

@@ -8,8 +8,8 @@ use std::ops::Range;
 use kauri_arch::Linear;
 use kauri_device::{Weight, formula};
 
-use crate::activation::{self, Activations, GROUP, Rows};
-use crate::detect::{Kernels, Strips};
+use crate::activation::{self, Activations, Rows};
+use crate::detect::{Kernels, Packing, Strips};
 use crate::pool::{Disjoint, Pool};
 use crate::product::{self, Finish, Output, Product};
 
@@ -98,8 +98,7 @@ struct Shared<'a> {
 
 /// The kernel of a product, if it has one.
 fn strips(kernels: Kernels, linear: &Linear<Weight>) -> Option<Strips> {
-    let strips = kernels.strips(linear.weight.matrix().quant)?;
-    (strips.correction.is_none() || (linear.columns as usize).is_multiple_of(GROUP)).then_some(strips)
+    kernels.strips(linear.weight.matrix().quant, linear.columns as usize)
 }
 
 /// Whether both products can be computed together, as a job with a gate.
@@ -120,7 +119,7 @@ pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, 
     assert!(jobs.len() <= TOGETHER, "{} products of one input", jobs.len());
     let x = Input { x: &x[..tokens * columns], order: None, tokens };
     let kernels = scratch.kernels;
-    let rows = Rows { first: 0, tokens, widest: kernels.widest_tile() };
+    let rows = Rows { first: 0, tokens };
     let mut each = jobs.iter_mut();
     let jobs: [_; TOGETHER] = std::array::from_fn(|_| {
         let Job { linear, gate, finish, out } = each.next()?;
@@ -172,7 +171,7 @@ pub fn grouped<'a>(
     let out = Disjoint::new(out);
     let shared = |index: usize| {
         let Group { linear, gate, tokens: (first, tokens), to } = group(index);
-        let rows = Rows { first, tokens, widest: kernels.widest_tile() };
+        let rows = Rows { first, tokens };
         Shared::new(kernels, (linear, gate), finish, &out, (rows, to))
     };
     let strips = || shared(0).strips.into_iter().flat_map(|(own, gate)| [Some(own), gate]).flatten();
@@ -207,12 +206,20 @@ fn pack<I: Iterator<Item = Strips>>(
     rows_of: &(dyn Fn(usize) -> Rows + Sync),
 ) {
     let (kernels, tokens) = (scratch.kernels, x.tokens);
-    let quantised = strips().any(|strips| strips.correction.is_some());
-    let as_they_are = strips().any(|strips| strips.correction.is_none());
-    if !quantised && !as_they_are {
+    // The widest tiles of each packing: all kernels of one have the same.
+    let (mut bytes, mut numbers, mut halves) = (None, None, None);
+    for strips in strips() {
+        let widest = match strips.packing {
+            Packing::Bytes(_) => &mut bytes,
+            Packing::Numbers => &mut numbers,
+            Packing::Halves => &mut halves,
+        };
+        *widest = Some(strips.tokens);
+    }
+    if bytes.or(numbers).or(halves).is_none() {
         return;
     }
-    scratch.activations.begin(tokens, columns, strips().filter_map(|strips| strips.correction));
+    scratch.activations.begin(tokens, columns, strips().filter_map(|strips| strips.packing.correction()));
     let writer = scratch.activations.writer();
     let grain = pool.grain(tokens).max(PACKED_MIN / columns);
     pool.split(tokens, grain, &|_, tokens| {
@@ -221,14 +228,17 @@ fn pack<I: Iterator<Item = Strips>>(
             if token >= rows.first + rows.tokens {
                 rows = rows_of(token);
             }
-            let (x, tile) = (x.row(token, columns), rows.tile_of(token));
+            let x = x.row(token, columns);
             // SAFETY: tokens are shared out without overlap.
             unsafe {
-                if quantised {
-                    kernels.quantise(&writer, tile, token, x);
+                if let Some(widest) = bytes {
+                    kernels.quantise(&writer, rows.tile_of(token, widest), token, x);
                 }
-                if as_they_are {
-                    writer.pack(tile, token, x);
+                if let Some(widest) = numbers {
+                    writer.pack(rows.tile_of(token, widest), token, x);
+                }
+                if let Some(widest) = halves {
+                    kernels.halve(&writer, rows.tile_of(token, widest), token, x);
                 }
             }
         }

@@ -7,7 +7,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
-use crate::product::{Ahead, CHUNK, LANES_MAX, LINE, Multiply, Panel, Part, offsets};
+use crate::product::{
+    self, Ahead, CHUNK, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, Scratch, offsets,
+};
 use crate::vector::Vector;
 
 /// How one storage type becomes a panel.
@@ -147,11 +149,10 @@ pub const fn correction<U: Unpack>() -> Correction {
 
 impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     const STRIPS: usize = V::STRIPS;
+    const TOKENS: usize = V::TOKENS;
     const COLUMNS: usize = CHUNK / V::STRIPS;
     // The largest block.
     const COLUMNS_FOR_FEW: usize = 256;
-
-    type Input = Input;
 
     fn row_bytes(columns: usize) -> usize {
         columns / U::COLUMNS * U::BYTES
@@ -193,7 +194,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         // A few blocks to a span, or a few spans to a block.
         let run = const { SPAN.div_ceil(U::COLUMNS) };
         let blocks = row_bytes / U::BYTES;
-        let input = <Self as Multiply<V>>::input(x, 0..blocks * U::COLUMNS, tile);
+        let input = <Self as InRegisters<V>>::input(x, 0..blocks * U::COLUMNS, tile, 0);
         // SAFETY: the rows and the input hold the blocks and the spans; the rest is the caller's contract.
         unsafe {
             let mut total = [V::float(0.0); R];
@@ -216,16 +217,27 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         }
     }
 
-    fn input(x: &Activations, columns: Range<usize>, tile: Tile) -> Input {
+    #[inline(always)]
+    unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { product::in_registers::<V, Self>(product, part, tile, ahead, scratch) };
+    }
+}
+
+impl<V: Vector, U: Unpack> InRegisters<V> for Bytes<U> {
+    type Input = Input;
+
+    fn input(x: &Activations, columns: Range<usize>, tile: Tile, first: usize) -> Input {
         const { assert!(<Self as Multiply<V>>::COLUMNS.is_multiple_of(SPAN), "parts of whole spans") };
-        let first = columns.start / activation::GROUP;
-        let (spans, groups) = (columns.len().div_ceil(SPAN), columns.len() / U::GROUP);
+        let group = columns.start / activation::GROUP;
+        let (spans, groups, width) = (columns.len().div_ceil(SPAN), columns.len() / U::GROUP, tile.width);
         let (offsets, sums) = x.corrections(const { correction::<U>() }, tile, columns.start / U::GROUP);
         Input {
-            values: x.values(tile, first)[..columns.len() * tile.width].as_ptr(),
-            scales: x.scales(tile, columns.start / SPAN)[..spans * tile.width].as_ptr(),
-            offsets: offsets[..groups * tile.width].as_ptr(),
-            sums: sums[..groups * tile.width].as_ptr(),
+            values: x.values(tile, group)[first * activation::GROUP..columns.len() * width].as_ptr(),
+            scales: x.scales(tile, columns.start / SPAN)[first..spans * width].as_ptr(),
+            offsets: offsets[first..groups * width].as_ptr(),
+            sums: sums[first..groups * width].as_ptr(),
+            width,
         }
     }
 
@@ -248,7 +260,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
                     group::<V, U, R, T>(part.columns, panel, input, number, &mut partial);
                 }
                 for t in 0..T {
-                    let scale = V::float(*input.scales.add(span * T + t));
+                    let scale = V::float(*input.scales.add(span * input.width + t));
                     for r in 0..R {
                         total[r][t] = V::mul_add(partial[r][t], scale, total[r][t]);
                     }
@@ -258,12 +270,14 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     }
 }
 
-/// The quantised activations of one tile, from the first column of a part on.
+/// The quantised activations of some tokens of a tile, from the first column of a part on.
 pub struct Input {
     values: *const i8,
     scales: *const f32,
     offsets: *const i32,
     sums: *const f32,
+    /// Tokens of the tile.
+    width: usize,
 }
 
 /// Adds the products of one group of columns, up to the scale of its activations.
@@ -281,10 +295,10 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
     let (together, first) = (number * U::GROUP / activation::GROUP, number * U::GROUP % activation::GROUP);
     // SAFETY: panel and input have the group, of `U::GROUP` columns.
     unsafe {
-        let values = input.values.add(together * T * activation::GROUP + first);
+        let values = input.values.add(together * input.width * activation::GROUP + first);
         let mut sum = [[V::int(0); T]; R];
         for t in 0..T {
-            let begun = begun::<V, U>(input, number * T + t);
+            let begun = begun::<V, U>(input, number * input.width + t);
             for r in 0..R {
                 sum[r][t] = begun;
             }
@@ -311,8 +325,9 @@ unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
             let scale = V::load(panel.scales.as_ptr().add(place));
             let minimum = if U::MINIMUM { V::load(panel.minimums.as_ptr().add(place)) } else { scale };
             for t in 0..T {
-                let sums = input.sums.add(number * T + t);
-                total[r][t] = scaled::<V, U>(sums, (sum[r][t], scale, minimum), total[r][t]);
+                let sums = input.sums.add(number * input.width + t);
+                let parts = (sum[r][t], scale, minimum);
+                total[r][t] = scaled::<V, U>(sums, parts, total[r][t]);
             }
         }
     }
@@ -354,7 +369,8 @@ unsafe fn meet<V: Vector, U: Unpack>(
         for group in 0..groups {
             let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
             let span = group * U::GROUP / SPAN;
-            partial[span] = scaled::<V, U>(input.sums.add(number * groups + group), parts, partial[span]);
+            let sums = input.sums.add(number * groups + group);
+            partial[span] = scaled::<V, U>(sums, parts, partial[span]);
         }
     }
 }

@@ -34,14 +34,13 @@ pub const NUMBERS: usize = 8192;
 pub trait Multiply<V: Vector> {
     /// Vectors of rows that are computed together.
     const STRIPS: usize;
+    /// Most tokens of a tile.
+    const TOKENS: usize;
     /// Most columns of them that the panel holds, a whole number of blocks.
     const COLUMNS: usize;
     /// As many of those as a few tokens are worth: what is unpacked is read at once, and the weights that stream through the cache
     /// meanwhile push the rest out of it.
     const COLUMNS_FOR_FEW: usize;
-
-    /// What is read of a tile of activations.
-    type Input;
 
     /// The stored bytes of a row.
     fn row_bytes(columns: usize) -> usize;
@@ -65,13 +64,25 @@ pub trait Multiply<V: Vector> {
         ahead: Ahead,
     ) -> [V::Float; R];
 
-    /// The activations of a tile in some columns: checks that everything is there.
-    fn input(x: &Activations, columns: Range<usize>, tile: Tile) -> Self::Input;
-
-    /// Adds the products of the part's columns with the `T` tokens of a tile; asks for `ahead` meanwhile.
+    /// Adds the products of the part's columns with the tokens of a tile to their sums; asks for `ahead` meanwhile.
     ///
     /// # Safety
-    /// The panel is filled with the part, `input` is of the part and a tile of `T` tokens; the CPU has the instructions of `V`.
+    /// The panel is filled with the part; the rest as [`strip`].
+    unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch);
+}
+
+/// How they are multiplied where the sums of a few tokens are kept in registers.
+pub trait InRegisters<V: Vector>: Multiply<V> {
+    /// What is read of the activations of a few tokens of a tile.
+    type Input;
+
+    /// The activations of a tile in some columns, from its token number `first` on: checks that everything is there.
+    fn input(x: &Activations, columns: Range<usize>, tile: Tile, first: usize) -> Self::Input;
+
+    /// Adds the products of the part's columns with `T` tokens; asks for `ahead` meanwhile.
+    ///
+    /// # Safety
+    /// The panel is filled with the part, `input` is of the part and has `T` tokens; the CPU has the instructions of `V`.
     unsafe fn add<const R: usize, const T: usize>(
         part: &Part,
         panel: &Panel,
@@ -161,10 +172,17 @@ pub struct Panel {
 pub struct Scratch {
     panel: Panel,
     /// Sums of every token: (tokens, rows of a strip).
-    sums: Vec<f32>,
+    pub sums: Vec<f32>,
     /// Sums of another product of the same tokens and as many rows, held back.
     held: Vec<f32>,
+    /// What tile registers are written to: four of sixteen rows.
+    pub tiles: [Line; 64],
 }
+
+/// A row of a tile register: sixteen words in a cache line of their own.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Line(pub [u32; LANES_MAX]);
 
 impl Scratch {
     /// For batches of up to `tokens` tokens.
@@ -177,7 +195,7 @@ impl Scratch {
             numbers: vec![0.0; NUMBERS],
         };
         let sums = tokens * LANES_MAX * STRIPS_MAX;
-        Self { panel, sums: vec![0.0; sums], held: vec![0.0; sums] }
+        Self { panel, sums: vec![0.0; sums], held: vec![0.0; sums], tiles: [Line([0; LANES_MAX]); 64] }
     }
 
     /// Holds the sums back for the product that follows.
@@ -212,7 +230,7 @@ pub struct Part {
     /// How many.
     pub columns: usize,
     /// The strip's rows.
-    rows: Range<usize>,
+    pub rows: Range<usize>,
 }
 
 /// Rows of a strip.
@@ -275,7 +293,7 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
 ) {
     // SAFETY: sums of a strip lie in the scratch; the rest is the caller's contract.
     unsafe {
-        let tile = product.tokens.tile(product.tokens.first);
+        let tile = product.tokens.tile(product.tokens.first, M::TOKENS);
         let row_bytes = M::row_bytes(product.columns);
         let strip_bytes = row_bytes * height::<V, M>();
         let ahead = Ahead::behind(stored, strip_bytes, 0..strip_bytes);
@@ -299,27 +317,10 @@ unsafe fn tiles<V: Vector, M: Multiply<V>>(product: &Product<'_>, part: &Part, a
     let rows = product.tokens;
     let mut token = rows.first;
     while token < rows.first + rows.tokens {
-        let at = rows.tile(token);
+        let at = rows.tile(token, M::TOKENS);
         let ahead = ahead.share(token - rows.first..token - rows.first + at.width, rows.tokens);
-        // SAFETY: the caller's contract is the same, and the tile is as wide.
-        unsafe {
-            match (M::STRIPS, at.width) {
-                (1, 8) => tile::<V, M, 1, 8>(product, part, at, ahead, scratch),
-                (1, 6) => tile::<V, M, 1, 6>(product, part, at, ahead, scratch),
-                (1, 4) => tile::<V, M, 1, 4>(product, part, at, ahead, scratch),
-                (1, 2) => tile::<V, M, 1, 2>(product, part, at, ahead, scratch),
-                (1, 1) => tile::<V, M, 1, 1>(product, part, at, ahead, scratch),
-                (2, 6) => tile::<V, M, 2, 6>(product, part, at, ahead, scratch),
-                (2, 4) => tile::<V, M, 2, 4>(product, part, at, ahead, scratch),
-                (2, 2) => tile::<V, M, 2, 2>(product, part, at, ahead, scratch),
-                (2, 1) => tile::<V, M, 2, 1>(product, part, at, ahead, scratch),
-                (4, 6) => tile::<V, M, 4, 6>(product, part, at, ahead, scratch),
-                (4, 4) => tile::<V, M, 4, 4>(product, part, at, ahead, scratch),
-                (4, 2) => tile::<V, M, 4, 2>(product, part, at, ahead, scratch),
-                (4, 1) => tile::<V, M, 4, 1>(product, part, at, ahead, scratch),
-                other => unreachable!("strips and tokens of a tile: {other:?}"),
-            }
-        }
+        // SAFETY: the caller's contract is the same.
+        unsafe { M::tile(product, part, at, ahead, scratch) };
         if let Some((output, finish)) = product.output.filter(|_| part.start + part.columns == product.columns) {
             // SAFETY: the tile's sums are computed; the CPU has the instructions of `V`, and the caller compiled both for it.
             unsafe { finish(output, &part.rows, at, scratch) };
@@ -328,21 +329,61 @@ unsafe fn tiles<V: Vector, M: Multiply<V>>(product: &Product<'_>, part: &Part, a
     }
 }
 
-/// Adds the products of `R` times `LANES` rows of unpacked columns with the `T` tokens of a tile.
+/// [`Multiply::tile`], a few tokens at a time: as many as the registers have room for, the rest by powers of two.
 ///
 /// # Safety
-/// As [`tiles`]; the tile is `T` wide, and `M::STRIPS` is `R`.
+/// As [`Multiply::tile`].
 #[inline(always)]
-unsafe fn tile<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
+pub unsafe fn in_registers<V: Vector, M: InRegisters<V>>(
     product: &Product<'_>,
     part: &Part,
     tile: Tile,
     ahead: Ahead,
     scratch: &mut Scratch,
 ) {
-    let input = M::input(product.x, part.start..part.start + part.columns, tile);
+    let mut first = 0;
+    while first < tile.width {
+        let left = tile.width - first;
+        let count = if left >= V::TOKENS { V::TOKENS } else { 1 << left.ilog2() };
+        let ahead = ahead.share(first..first + count, tile.width);
+        let few = (tile, first, ahead);
+        // SAFETY: the caller's contract is the same, and the tile has so many tokens from there on.
+        unsafe {
+            match (M::STRIPS, count) {
+                (1, 8) => tokens::<V, M, 1, 8>(product, part, few, scratch),
+                (1, 6) => tokens::<V, M, 1, 6>(product, part, few, scratch),
+                (1, 4) => tokens::<V, M, 1, 4>(product, part, few, scratch),
+                (1, 2) => tokens::<V, M, 1, 2>(product, part, few, scratch),
+                (1, 1) => tokens::<V, M, 1, 1>(product, part, few, scratch),
+                (2, 6) => tokens::<V, M, 2, 6>(product, part, few, scratch),
+                (2, 4) => tokens::<V, M, 2, 4>(product, part, few, scratch),
+                (2, 2) => tokens::<V, M, 2, 2>(product, part, few, scratch),
+                (2, 1) => tokens::<V, M, 2, 1>(product, part, few, scratch),
+                (4, 6) => tokens::<V, M, 4, 6>(product, part, few, scratch),
+                (4, 4) => tokens::<V, M, 4, 4>(product, part, few, scratch),
+                (4, 2) => tokens::<V, M, 4, 2>(product, part, few, scratch),
+                (4, 1) => tokens::<V, M, 4, 1>(product, part, few, scratch),
+                other => unreachable!("strips and tokens: {other:?}"),
+            }
+        }
+        first += count;
+    }
+}
+
+/// Adds the products of `R` times `LANES` rows of unpacked columns with `T` tokens of a tile, from its token number `first` on.
+///
+/// # Safety
+/// As [`in_registers`]; the tile has so many tokens, and `M::STRIPS` is `R`.
+#[inline(always)]
+unsafe fn tokens<V: Vector, M: InRegisters<V>, const R: usize, const T: usize>(
+    product: &Product<'_>,
+    part: &Part,
+    (tile, first, ahead): (Tile, usize, Ahead),
+    scratch: &mut Scratch,
+) {
+    let input = M::input(product.x, part.start..part.start + part.columns, tile, first);
     let height = R * V::LANES;
-    let at = scratch.sums[(tile.token - product.tokens.first) * height..][..T * height].as_mut_ptr();
+    let at = scratch.sums[(tile.token + first - product.tokens.first) * height..][..T * height].as_mut_ptr();
     // Loops, not closures: a closure is compiled without the instruction set of the function around it.
     // SAFETY: sums of all rows and tokens lie in the slice; the rest is the caller's contract.
     unsafe {

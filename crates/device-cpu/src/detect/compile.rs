@@ -11,9 +11,9 @@ macro_rules! compile {
             use kauri_arch::{Activation, Norm};
             use kauri_device::{Sequence, Weight};
 
-            use $crate::activation::{self, Correction, Writer};
+            use $crate::activation::{self, GROUP, Writer};
             use $crate::attend::{self, Task, Tile};
-            use $crate::detect::{Compiled, Kernels, Strips};
+            use $crate::detect::{Compiled, Kernels, Packing, Strips};
             use $crate::floats::{self, Element, Numbers};
             use $crate::panel::{self, Bytes, Unpack};
             use $crate::product::{self, Multiply, Output, Product};
@@ -21,7 +21,6 @@ macro_rules! compile {
             use $crate::elementwise::{self, Turn};
             use $crate::quant;
             use $crate::recurrent::{self, Convolve, Delta, Replacement, Scan};
-            use $crate::vector::Vector;
 
             /// Finds the kernel of a storage type.
             struct Strip;
@@ -30,7 +29,7 @@ macro_rules! compile {
                 type Output = Strips;
 
                 fn visit<U: Unpack>(self) -> Strips {
-                    strips::<Bytes<U>>(Some(const { panel::correction::<U>() }))
+                    strips::<Bytes<U>>(Packing::Bytes(const { panel::correction::<U>() }))
                 }
             }
 
@@ -38,12 +37,12 @@ macro_rules! compile {
                 type Output = Strips;
 
                 fn visit<E: Element>(self) -> Strips {
-                    strips::<Numbers<E>>(None)
+                    strips::<Numbers<E>>(Packing::Numbers)
                 }
             }
 
-            fn strips<M: Multiply<$vector>>(correction: Option<Correction>) -> Strips {
-                Strips { rows: product::height::<$vector, M>(), run: strip::<M>, correction }
+            fn strips<M: Multiply<$vector>>(packing: Packing) -> Strips {
+                Strips { rows: product::height::<$vector, M>(), tokens: M::TOKENS, run: strip::<M>, packing }
             }
 
             /// # Safety
@@ -130,10 +129,14 @@ macro_rules! compile {
 
             Compiled {
                 is_supported: || $(std::arch::$detected!($feature))&&+,
-                strips: |quant| quant::visit(quant, Strip).or_else(|| floats::visit(quant, Strip)),
+                strips: |quant, columns| {
+                    let bytes = quant::visit(quant, Strip).filter(|_| columns.is_multiple_of(GROUP));
+                    bytes.or_else(|| floats::visit(quant, Strip))
+                },
                 finish,
-                widest_tile: <$vector>::TOKENS,
                 quantise,
+                // SAFETY: nobody else uses the row.
+                halve: |writer, tile, token, x| unsafe { writer.halve(tile, token, x) },
                 attend,
                 store,
                 rope,

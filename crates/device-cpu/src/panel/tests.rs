@@ -4,6 +4,7 @@
 //! reads outside a block. The others run on each instruction set that this CPU has.
 
 mod blocks;
+mod floats;
 mod instructions;
 mod plain;
 mod speed;
@@ -159,7 +160,7 @@ fn activations(tokens: usize, columns: usize, random: &mut Random) -> Vec<f32> {
 
 fn multiply(kernels: Kernels, linear: &Linear<Weight>, x: &[f32], threads: usize) -> Vec<f32> {
     let tokens = x.len() / linear.columns as usize;
-    assert!(kernels.strips(linear.weight.matrix().quant).is_some());
+    assert!(kernels.strips(linear.weight.matrix().quant, linear.columns as usize).is_some());
     let mut scratch = Scratch::new(kernels, tokens, linear.columns as usize, 0, threads);
     let mut out = vec![f32::NAN; tokens * linear.rows as usize];
     matmul::linear(
@@ -202,15 +203,17 @@ fn check_product(kernels: Kernels, linear: &Linear<Weight>, x: &[f32]) {
 fn quantised(x: &[f32], columns: usize) -> Vec<f64> {
     let tokens = x.len() / columns;
     let mut activations = Activations::new(x.len());
-    let rows = Rows { first: 0, tokens, widest: 8 };
+    let (rows, widest) = (Rows { first: 0, tokens }, 8);
     activations.begin(tokens, columns, std::iter::empty());
     let writer = activations.writer();
     for (token, x) in x.chunks_exact(columns).enumerate() {
         // SAFETY: one row at a time.
-        unsafe { writer.quantise(rows.tile_of(token), token, x) };
+        unsafe { writer.quantise(rows.tile_of(token, widest), token, x) };
     }
     let activations = &activations;
-    (0..tokens).flat_map(|token| (0..columns).map(move |column| activations.value(rows, token, column))).collect()
+    (0..tokens)
+        .flat_map(|token| (0..columns).map(move |column| activations.value((rows, widest), token, column)))
+        .collect()
 }
 
 #[test]

@@ -244,7 +244,8 @@ unsafe fn check_isa(isa: Isa) {
             Isa::Scalar => check::<Plain>(isa),
             Isa::Avx2 => check::<Avx2<false>>(isa),
             Isa::AvxVnni => check::<Avx2<true>>(isa),
-            Isa::Avx512 => check::<Avx512>(isa),
+            // Its vectors are the same.
+            Isa::Avx512 | Isa::Amx => check::<Avx512>(isa),
             Isa::Neon => unreachable!("not on this architecture"),
         }
     }
@@ -259,7 +260,7 @@ unsafe fn check_isa(isa: Isa) {
         match isa {
             Isa::Scalar => check::<Plain>(isa),
             Isa::Neon => check::<crate::aarch64::neon::Neon>(isa),
-            Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => unreachable!("not on this architecture"),
+            Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 | Isa::Amx => unreachable!("not on this architecture"),
         }
     }
 }
@@ -271,6 +272,6 @@ unsafe fn check_isa(isa: Isa) {
     match isa {
         // SAFETY: it runs anywhere.
         Isa::Scalar => unsafe { check::<Plain>(isa) },
-        Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 | Isa::Neon => unreachable!("not on this architecture"),
+        Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 | Isa::Amx | Isa::Neon => unreachable!("not on this architecture"),
     }
 }

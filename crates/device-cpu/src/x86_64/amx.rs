@@ -1,0 +1,120 @@
+//! AMX: products of tiles for brain floating-point weights, beside AVX-512 for everything else.
+//!
+//! Eight tile registers have up to sixteen rows of 64 bytes each; one instruction multiplies two of them and adds the product to a third.
+//! The compiler knows no tile registers: they are used in inline assembly only, between [`Shape::take`] and [`release`] on the same
+//! thread.
+//!
+//! Bytes stay with AVX-512: every group of 16 or 32 columns has a scale, so that sums would leave the tile registers after each product.
+//! That takes as long as the vector instructions that it replaces (docs/log.md, "Tiles for bytes").
+
+mod brains;
+
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid_count, _xgetbv};
+use std::sync::OnceLock;
+
+use kauri_formats::Quant;
+
+use crate::detect::Compiled;
+use crate::x86_64::avx512;
+
+/// The kernels of AVX-512, with tiles where they are quicker.
+pub static KERNELS: Compiled = Compiled {
+    is_supported,
+    strips: |quant, columns| match quant {
+        Quant::BF16 if columns.is_multiple_of(BRAINS) => Some(brains::STRIPS),
+        _ => (avx512::KERNELS.strips)(quant, columns),
+    },
+    halve: brains::halve,
+    ..avx512::KERNELS
+};
+
+/// Rows of a tile register.
+const ROWS: usize = 16;
+/// Bytes of a row.
+const ROW_BYTES: usize = 64;
+/// Columns of brain floating-point numbers that a tile holds of a row.
+const BRAINS: usize = ROW_BYTES / 2;
+
+/// Whether this CPU has tiles of brain floating-point numbers, and the system lets this process use them.
+fn is_supported() -> bool {
+    static SUPPORTED: OnceLock<bool> = OnceLock::new();
+    *SUPPORTED.get_or_init(|| {
+        // Sub-leaf 0 of leaf 7, register EDX: AMX-BF16 and AMX-TILE.
+        let features = 1 << 22 | 1 << 24;
+        (avx512::KERNELS.is_supported)() && __cpuid_count(7, 0).edx & features == features && is_permitted()
+    })
+}
+
+/// Asks the system for the state that tiles need, which is not part of a thread's until a process wants it.
+#[cfg(target_os = "linux")]
+fn is_permitted() -> bool {
+    // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), since Linux 5.16; older ones refuse it.
+    let (call, request, tile_data) = (158_u64, 0x1023_u64, 18_u64);
+    let refused: u64;
+    // SAFETY: AVX-512 is there, so XGETBV is; the call changes nothing but what this process may use.
+    unsafe {
+        asm!("syscall", inlateout("rax") call => refused, in("rdi") request, in("rsi") tile_data,
+            lateout("rcx") _, lateout("r11") _, options(nostack));
+        // Tile configuration and tile data.
+        refused == 0 && has_state(1 << 17 | 1 << 18)
+    }
+}
+
+/// Nothing is known of how other systems hand tiles out.
+#[cfg(not(target_os = "linux"))]
+fn is_permitted() -> bool {
+    false
+}
+
+/// Whether the system keeps this state for each thread.
+///
+/// # Safety
+/// The CPU has XGETBV.
+#[cfg(target_os = "linux")]
+#[target_feature(enable = "xsave")]
+unsafe fn has_state(state: u64) -> bool {
+    // SAFETY: register 0 is there by the caller's word.
+    unsafe { _xgetbv(0) & state == state }
+}
+
+/// How the eight tile registers are used: rows and bytes of a row of each.
+#[repr(C, align(64))]
+struct Shape {
+    palette: u8,
+    start_row: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+impl Shape {
+    /// Registers of so many rows of so many bytes.
+    fn new(registers: [(usize, usize); 8]) -> Self {
+        let mut shape = Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
+        for (index, (rows, row_bytes)) in registers.into_iter().enumerate() {
+            assert!(rows <= ROWS && row_bytes <= ROW_BYTES, "{rows} rows of {row_bytes} bytes");
+            shape.rows[index] = rows as u8;
+            shape.row_bytes[index] = row_bytes as u16;
+        }
+        shape
+    }
+
+    /// Makes the registers of this thread those.
+    ///
+    /// # Safety
+    /// The CPU has tiles, and every register has rows and bytes; [`release`] follows before the thread does other work.
+    unsafe fn take(&self) {
+        // SAFETY: 64 bytes are read of the shape; tile registers are the caller's.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) self, options(nostack, readonly)) };
+    }
+}
+
+/// Gives the registers back: a thread that holds them costs more to switch.
+///
+/// # Safety
+/// The CPU has tiles.
+unsafe fn release() {
+    // SAFETY: by the caller's word.
+    unsafe { asm!("tilerelease", options(nostack, nomem)) };
+}
