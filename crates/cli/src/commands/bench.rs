@@ -32,7 +32,8 @@ Examples:
   kauri bench --model m.gguf --depth 4096        an answer at the end of a long context
   kauri bench --frontiers --plot speed.svg       how speed falls as the context grows, and the picture
   kauri bench ladder --plot ladder.svg           what each step from the plainest engine to this one gains
-  kauri bench serve --concurrency 8              many requests at once, and how long each waits";
+  kauri bench serve --concurrency 8              many requests at once, and how long each waits
+  kauri bench serve --url http://127.0.0.1:8080  the same on a server";
 
 /// Measures how fast a model runs here, as a share of what this machine allows.
 #[derive(Args, Debug)]
@@ -48,7 +49,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Kind {
     Ladder(ladder::Arguments),
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
 }
 
 /// How the figures come out, whatever was measured.

@@ -1,6 +1,8 @@
 //! Runs the real binary and says what came of it. Shared by the tests beside it.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub mod peer;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,286 +1,416 @@
-//! `kauri bench serve`: many requests on one engine, in this process: how much is written, and how long each waits for it.
+//! `kauri bench serve`: many requests at once, on one engine in this process or on a server by its address: how much is written, and
+//! how long each waits for it.
 //!
-//! The load is synthetic: prompts of pseudo-random tokens that may begin alike, answers of one length. Either so many requests are
-//! open at any time (each that ends makes room for the next), or they come at a rate, at random moments, whether the ones before
-//! are done or not; then a wait counts from the moment at which the request came.
+//! The load is synthetic (prompts of pseudo-random tokens that may begin alike) or recorded. Either so many requests are open at any
+//! time, each that ends making room for the next, or they come at moments of their own, at a rate or as the trace says.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+mod event;
+mod load;
+mod peer;
+mod replay;
+mod report;
+mod trace;
+mod words;
 
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
 use clap::Args;
 use kauri_engine::{Engine, Error, Reply, Request, Sampling, Service, Serving};
 use serde_json::{Value as Json, json};
 
-use super::drive::Random;
-use super::statistics::quantile;
-use super::terminal::{self, Status, Table, Tone, figure};
-use super::{TOKENS_MAX, check_size, title};
+use super::terminal::Status;
+use super::{Output, TOKENS_MAX, check_size, title};
 use crate::failure::{BadInput, about_model};
 use crate::model_options::ModelOptions;
+use load::{Length, Outline, Synthetic};
+use peer::{Address, Form, Peer};
+use replay::{Heard, Measured, Target};
+use report::{Figures, Limits};
+use trace::Slice;
+use words::Words;
 
-/// More at once than any machine here serves.
-const CONCURRENCY_MAX: u32 = 256;
+/// More at once than any machine here serves; a thread waits for each.
+const CONCURRENCY_MAX: u32 = 1024;
 const REQUESTS_MAX: u32 = 100_000;
-/// The shares of requests that waited no longer than what is reported.
-const SHARES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
+/// Requests that are open at any time, where nothing else is said.
+const CONCURRENCY: u32 = 8;
+/// Requests of a synthetic load, where nothing else is said.
+const REQUESTS: u32 = 32;
+const TIME_SCALE_MAX: f64 = 1000.0;
+const TIMEOUT_S_MAX: u32 = 86_400;
+const EXAMPLES: &str = "\
+Examples:
+  kauri bench serve --model m.gguf --concurrency 16 --gen-tokens 128
+  kauri bench serve --model m.gguf --rate 2.5 --prompt-tokens 100-2000 --ttft-limit-ms 1000
+  kauri bench serve --url http://127.0.0.1:8080 --concurrency 16 --gen-tokens 128
+  kauri bench serve --url http://127.0.0.1:8080 --trace conversation.jsonl --time-scale 2 --plot load.svg";
 
-/// Measures the model under many requests at once.
+/// Measures a model under many requests at once, in this process or on a server.
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     model: ModelOptions,
 
-    /// How many requests are made.
-    #[arg(long, value_name = "N", default_value_t = 32)]
-    requests: u32,
+    #[command(flatten)]
+    server: ServerOptions,
 
-    /// How many are open at any time; also how many run at once.
-    #[arg(long, value_name = "C", default_value_t = 8)]
-    concurrency: u32,
+    #[command(flatten)]
+    load: LoadOptions,
 
-    /// Instead: requests that come per second, at random moments.
+    /// How many run at once on the engine in this process; as many as are open, or 8, unless said otherwise.
+    #[arg(long, value_name = "N", conflicts_with = "url")]
+    sequences: Option<u32>,
+
+    /// Tokens of prompts in a step of the engine in this process, while answers are being written.
+    #[arg(long, value_name = "N", conflicts_with = "url", default_value_t = Serving::default().chunk_tokens, value_parser = clap::value_parser!(u32).range(1..))]
+    chunk_tokens: u32,
+
+    /// Tokens that the cache holds, all requests together: how many it gets here, or what the server has (for what could be known).
+    #[arg(long, value_name = "N")]
+    cache_tokens: Option<u32>,
+
+    /// Goodput counts answers whose first token came within so many milliseconds.
+    #[arg(long, value_name = "MS")]
+    ttft_limit_ms: Option<f64>,
+
+    /// Goodput counts answers whose tokens came within so many milliseconds of each other, on average over the answer.
+    #[arg(long, value_name = "MS")]
+    itl_limit_ms: Option<f64>,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+/// A server instead of an engine in this process.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "A server")]
+struct ServerOptions {
+    /// A server that speaks OpenAI's protocol, such as <http://127.0.0.1:8080>; --model is then its name there.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["device", "threads", "context", "cache_type", "isa"])]
+    url: Option<String>,
+
+    /// How prompts are said; the first of these that the server takes unless said otherwise.
+    #[arg(long, value_enum, requires = "url")]
+    prompts: Option<Form>,
+
+    /// A model with the server's vocabulary: prompts that are texts are then made of exactly as many tokens as wanted.
+    #[arg(long, value_name = "NAME|PATH", requires = "url")]
+    tokenizer: Option<String>,
+
+    /// A file with the key that the server asks for.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    key_file: Option<PathBuf>,
+
+    /// Seconds that a request to the server may take.
+    #[arg(long, value_name = "SECONDS", requires = "url", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..=i64::from(TIMEOUT_S_MAX)))]
+    timeout: u32,
+}
+
+/// What is asked for.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "The load")]
+struct LoadOptions {
+    /// How many requests are made: 32, or the whole trace, unless said otherwise.
+    #[arg(long, value_name = "N")]
+    requests: Option<u32>,
+
+    /// How many are open at most: 8 where nothing says when they come, else 1024.
+    #[arg(long, value_name = "C")]
+    concurrency: Option<u32>,
+
+    /// Requests that come per second, at random moments.
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<f64>,
 
-    /// Tokens of each prompt.
-    #[arg(long, value_name = "P", default_value_t = 256)]
-    prompt_tokens: u32,
+    /// Requests made before, with tokens of their own, that do not count.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=i64::from(REQUESTS_MAX)))]
+    warm_up: u32,
 
-    /// Tokens of each answer.
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    gen_tokens: u32,
+    /// Tokens of each prompt, or a range such as 100-400.
+    #[arg(long, value_name = "P", default_value = "256", conflicts_with = "trace")]
+    prompt_tokens: Length,
+
+    /// Tokens of each answer, or a range.
+    #[arg(long, value_name = "N", default_value = "64", conflicts_with = "trace")]
+    gen_tokens: Length,
 
     /// How much of each prompt is the beginning that all have, in percent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, conflicts_with = "trace", value_parser = clap::value_parser!(u32).range(0..=100))]
     shared_prefix: u32,
 
-    /// Tokens of prompts in a step while answers are being written.
-    #[arg(long, value_name = "N", default_value_t = Serving::default().chunk_tokens, value_parser = clap::value_parser!(u32).range(1..))]
-    chunk_tokens: u32,
+    /// A recorded load: a table of Azure's, or Mooncake's lines of JSON.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
 
-    /// What the random moments and tokens come from.
+    /// What the trace's times are multiplied with: 0.5 is twice as fast, 0 as fast as requests may be open.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "trace")]
+    time_scale: f64,
+
+    /// Requests of the trace that are left out at its start.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "trace")]
+    from: u32,
+
+    /// Divides the trace's lengths, those of the blocks that prompts share too.
+    #[arg(long, value_name = "BY", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u32).range(1..=512))]
+    shrink: u32,
+
+    /// Where longer prompts of the trace are cut.
+    #[arg(long, value_name = "N", requires = "trace")]
+    prompt_tokens_max: Option<u32>,
+
+    /// Where longer answers of the trace end.
+    #[arg(long, value_name = "N", requires = "trace")]
+    gen_tokens_max: Option<u32>,
+
+    /// What random moments, lengths and tokens come from.
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
-
-    /// One JSON object on standard output instead of tables.
-    #[arg(long)]
-    json: bool,
 }
 
-/// What became of one request.
-#[derive(Default)]
-struct Served {
-    first_ms: f64,
-    between_ms: Vec<f64>,
-    output_tokens: usize,
-    cached_tokens: usize,
-    failed: bool,
-}
-
-/// What became of all of them.
-struct Measured {
-    served: Vec<Served>,
-    seconds: f64,
-    preemptions: u64,
+/// An engine in this process.
+struct Local {
+    service: Service,
+    /// Tokens that its cache holds.
+    cache_tokens: u64,
 }
 
 /// Measures and reports.
 ///
 /// # Errors
-/// When a size cannot be met, or the model cannot be loaded.
+/// When a size cannot be met, the model cannot be loaded, nobody answers, or every request fails.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     arguments.check()?;
-    let service = arguments.load()?;
-    let prompts = arguments.prompts(service.vocab());
-    let status = Status::new();
-    status.say("warming up");
-    // Touches every weight, so that no request waits for the disk; its tokens are nobody else's.
-    let warm = arguments.request(&[1, 2, 3]);
-    service.submit(Request { max_tokens: Some(1), ..warm })?.wait()?;
-    status.say(&format!("{} requests", prompts.len()));
-    let measured = arguments.measure(&service, &prompts);
-    drop(status);
-    print(arguments, &measured)
+    let outlines = arguments.load.outlines()?;
+    arguments.output.check()?;
+    let mut figures = match &arguments.server.url {
+        None => arguments.measure_engine(&outlines)?,
+        Some(url) => arguments.measure_server(url, &outlines)?,
+    };
+    figures.load = arguments.load.words();
+    arguments.output.draw(|| figures.picture())?;
+    report::print(&figures, arguments.output.json)
 }
 
 impl Arguments {
     fn check(&self) -> Result<(), BadInput> {
-        check_size("--requests", self.requests, REQUESTS_MAX)?;
-        check_size("--concurrency", self.concurrency, CONCURRENCY_MAX)?;
-        check_size("--prompt-tokens", self.prompt_tokens, TOKENS_MAX)?;
-        check_size("--gen-tokens", self.gen_tokens, TOKENS_MAX)?;
-        match self.rate {
-            Some(rate) if !(rate.is_finite() && rate > 0.0) => {
-                Err(BadInput(format!("--rate {rate}: give how many requests come per second, such as 2.5")))
-            }
-            _ => Ok(()),
+        for (flag, size, most) in [
+            ("--requests", self.load.requests, REQUESTS_MAX),
+            ("--concurrency", self.load.concurrency, CONCURRENCY_MAX),
+            ("--sequences", self.sequences, CONCURRENCY_MAX),
+            ("--cache-tokens", self.cache_tokens, u32::MAX),
+            ("--prompt-tokens-max", self.load.prompt_tokens_max, TOKENS_MAX),
+            ("--gen-tokens-max", self.load.gen_tokens_max, TOKENS_MAX),
+        ] {
+            size.map_or(Ok(()), |size| check_size(flag, size, most))?;
         }
+        let positive = [
+            ("--rate", self.load.rate, "how many requests come per second, such as 2.5"),
+            ("--ttft-limit-ms", self.ttft_limit_ms, "how many milliseconds the first token may take, such as 500"),
+            ("--itl-limit-ms", self.itl_limit_ms, "how many milliseconds the next token may take, such as 50"),
+        ];
+        for (flag, value, what) in positive {
+            if let Some(value) = value.filter(|value| !(value.is_finite() && *value > 0.0)) {
+                return Err(BadInput(format!("{flag} {value}: give {what}")));
+            }
+        }
+        let scale = self.load.time_scale;
+        if !(0.0..=TIME_SCALE_MAX).contains(&scale) {
+            return Err(BadInput(format!(
+                "--time-scale {scale}: give a factor from 0 to {TIME_SCALE_MAX}, such as 0.5"
+            )));
+        }
+        Ok(())
     }
 
-    fn load(&self) -> anyhow::Result<Service> {
-        let needed = self.prompt_tokens.saturating_add(self.gen_tokens);
+    fn limits(&self) -> Limits {
+        Limits { first_ms: self.ttft_limit_ms, between_ms: self.itl_limit_ms }
+    }
+
+    fn measure_engine(&self, outlines: &[Outline]) -> anyhow::Result<Figures> {
+        let local = self.load_engine(outlines)?;
+        let measured = self.load.measure(&local, outlines)?;
+        let mut figures = Figures::of(measured, self.limits())?;
+        let cache_tokens = local.cache_tokens;
+        figures.title = title(&self.model);
+        figures.ideal_share = load::ideal_share(outlines, Some(cache_tokens));
+        figures.preemptions = Some(local.service.status().preemptions);
+        figures.about = self.about(&json!({ "model": figures.title, "cache_tokens": cache_tokens }));
+        Ok(figures)
+    }
+
+    fn measure_server(&self, url: &str, outlines: &[Outline]) -> anyhow::Result<Figures> {
+        let tokenizer = self.server.tokenizer.as_deref();
+        let vocabulary = tokenizer.map(|name| kauri_engine::tokenizer(Some(name))).transpose();
+        let vocabulary = vocabulary.map_err(|error| about_model(tokenizer, error))?;
+        let about_words = |what| BadInput(format!("--tokenizer {}: {what}", tokenizer.unwrap_or_default()));
+        let peer = Peer::connect(&Address {
+            url,
+            model: self.model.model.as_deref(),
+            form: self.server.prompts,
+            words: vocabulary.as_ref().map(Words::of).transpose().map_err(about_words)?,
+            vocab: vocabulary.as_ref().map(|vocabulary| vocabulary.vocab_size() as u32),
+            key_file: self.server.key_file.as_deref(),
+            timeout: Duration::from_secs(u64::from(self.server.timeout)),
+        })?;
+        let measured = self.load.measure(&peer, outlines)?;
+        let mut figures = Figures::of(measured, self.limits())?;
+        figures.title = format!("{} at {url}", peer.model());
+        figures.ideal_share = load::ideal_share(outlines, self.cache_tokens.map(u64::from));
+        let about = json!({ "model": peer.model(), "url": url, "prompts": peer.form().name() });
+        figures.about = self.about(&about);
+        Ok(figures)
+    }
+
+    /// What scripts are told of who answered, and of the load.
+    fn about(&self, target: &Json) -> Json {
+        let load = &self.load;
+        let mut about = json!({
+            "trace": load.trace.as_ref().map(|path| path.display().to_string()),
+            "concurrency": load.concurrency.or_else(|| (!load.is_timed()).then_some(CONCURRENCY)),
+            "rate": load.rate,
+            "seed": load.seed,
+        });
+        if let (Json::Object(about), Json::Object(target)) = (&mut about, target) {
+            about.extend(target.clone());
+        }
+        about
+    }
+
+    fn load_engine(&self, outlines: &[Outline]) -> anyhow::Result<Local> {
+        let needed = outlines.iter().map(|outline| outline.prompt_tokens().saturating_add(outline.gen_tokens)).max();
+        let needed = needed.unwrap_or(1);
+        let sequences = self.sequences.or(self.load.concurrency).unwrap_or(CONCURRENCY);
         let mut options = self.model.options();
-        options.sequences = self.concurrency;
-        options.batch_outputs = self.concurrency;
-        options.snapshots = self.concurrency;
-        options.batch_tokens = options.batch_tokens.max(self.concurrency);
+        options.sequences = sequences;
+        options.batch_outputs = sequences;
+        options.snapshots = sequences;
+        options.batch_tokens = options.batch_tokens.max(sequences);
+        options.cache_tokens = self.cache_tokens;
         options.context_tokens = options.context_tokens.or(Some(needed));
-        let engine = match Engine::load(self.model.model.as_deref(), &options) {
+        let mut engine = match Engine::load(self.model.model.as_deref(), &options) {
             Err(Error::Window(window)) if window.asked == needed => {
                 let trained = window.trained;
-                anyhow::bail!(BadInput(format!(
+                bail!(BadInput(format!(
                     "these sizes need a window of {needed} tokens, but the model's is {trained}; ask for fewer tokens"
                 )))
             }
             loaded => loaded.map_err(|error| about_model(self.model.model.as_deref(), error))?,
         };
-        let waiting = if self.rate.is_some() { self.requests } else { self.concurrency };
-        Ok(engine.serve(&Serving { chunk_tokens: self.chunk_tokens, waiting, ..Serving::default() }))
+        if engine.window_tokens() < needed {
+            let window = engine.window_tokens();
+            bail!(BadInput(format!(
+                "these sizes need a window of {needed} tokens, but there is room for {window}; ask for fewer tokens, \
+                 or give more with --context or --cache-tokens"
+            )));
+        }
+        let plan = *engine.executor().plan();
+        let cache_tokens = u64::from(plan.pages) * u64::from(plan.page_tokens);
+        let rules = Serving { chunk_tokens: self.chunk_tokens, waiting: self.load.open(), ..Serving::default() };
+        Ok(Local { service: engine.serve(&rules), cache_tokens })
     }
+}
 
-    /// All prompts: the same beginning, then each its own tokens.
-    fn prompts(&self, vocab: u32) -> Vec<Vec<u32>> {
-        let mut random = Random::new(self.seed);
-        let common = (u64::from(self.prompt_tokens) * u64::from(self.shared_prefix) / 100) as u32;
-        let beginning: Vec<u32> = (0..common).map(|_| random.below(vocab)).collect();
-        let prompt = |_| {
-            let own = (common..self.prompt_tokens).map(|_| random.below(vocab));
-            beginning.iter().copied().chain(own).collect()
+impl LoadOptions {
+    fn outlines(&self) -> Result<Vec<Outline>, BadInput> {
+        let mut outlines = match &self.trace {
+            Some(path) => trace::read(path, &self.slice())?,
+            None => self.synthetic().outlines(),
         };
-        (0..self.requests).map(prompt).collect()
+        if let Some(rate) = self.rate {
+            load::arrive(&mut outlines, rate, self.seed)?;
+        }
+        Ok(outlines)
     }
 
-    fn request(&self, prompt: &[u32]) -> Request {
+    fn slice(&self) -> Slice {
+        Slice {
+            from: self.from,
+            requests: self.requests.unwrap_or(REQUESTS_MAX),
+            time_scale: self.time_scale,
+            shrink: self.shrink,
+            prompt_tokens_max: self.prompt_tokens_max,
+            gen_tokens_max: self.gen_tokens_max,
+        }
+    }
+
+    fn synthetic(&self) -> Synthetic {
+        Synthetic {
+            requests: self.requests.unwrap_or(REQUESTS),
+            prompt_tokens: self.prompt_tokens,
+            gen_tokens: self.gen_tokens,
+            shared_percent: self.shared_prefix,
+            seed: self.seed,
+        }
+    }
+
+    /// Whether requests have moments.
+    fn is_timed(&self) -> bool {
+        self.rate.is_some() || (self.trace.is_some() && self.time_scale > 0.0)
+    }
+
+    /// Requests that may be open at any time.
+    fn open(&self) -> u32 {
+        self.concurrency.unwrap_or(if self.is_timed() { CONCURRENCY_MAX } else { CONCURRENCY })
+    }
+
+    /// The load in words.
+    fn words(&self) -> String {
+        match (self.rate, self.is_timed()) {
+            (Some(rate), _) => format!("{rate} a second"),
+            (None, true) => "as they came".to_owned(),
+            (None, false) => format!("{} at a time", self.open()),
+        }
+    }
+
+    /// Warms up, then makes all requests.
+    fn measure<T: Target>(&self, target: &T, outlines: &[Outline]) -> anyhow::Result<Measured> {
+        let status = Status::new();
+        status.say("warming up");
+        let warm_up: Vec<Outline> =
+            (0..self.warm_up as usize).map(|index| outlines[index % outlines.len()].warm_up(index)).collect();
+        let warmed = replay::replay(target, &warm_up, self.seed, self.open(), |_| ());
+        if let Some(error) = warmed.served.iter().find_map(|one| one.error.as_ref()) {
+            bail!("warming up failed: {error}");
+        }
+        let total = outlines.len();
+        Ok(replay::replay(target, outlines, self.seed, self.open(), |done| status.say(&format!("{done} of {total}"))))
+    }
+}
+
+impl Target for Local {
+    type Asked = Request;
+
+    fn prepare(&self, prompt: Vec<u32>, gen_tokens: u32) -> Request {
         Request {
-            prompt: prompt.to_vec(),
+            prompt,
             sampling: Sampling { temperature: 0.0, ..Sampling::default() },
             stops: Vec::new(),
-            max_tokens: Some(self.gen_tokens as usize),
+            max_tokens: Some(gen_tokens as usize),
             // As long as was asked for, whatever the model would say.
             end_tokens: Vec::new(),
         }
     }
 
-    fn measure(&self, service: &Service, prompts: &[Vec<u32>]) -> Measured {
-        let served = Mutex::new(Vec::with_capacity(prompts.len()));
-        let next = AtomicU32::new(0);
-        let keep = |one: Served| served.lock().expect("nobody panics with it").push(one);
-        let start = Instant::now();
-        thread::scope(|scope| match self.rate {
-            None => {
-                for _ in 0..self.concurrency.min(self.requests) {
-                    let (next, keep) = (&next, &keep);
-                    scope.spawn(move || {
-                        while let Some(prompt) = prompts.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                            keep(serve(service, self.request(prompt), Instant::now()));
-                        }
-                    });
+    fn ask(&self, asked: Request, heard: &mut Heard) -> Result<(), String> {
+        let answer = self.service.submit(asked).map_err(|error| error.to_string())?;
+        for reply in answer {
+            match reply {
+                Reply::Token { .. } => heard.token(),
+                Reply::Done(done) => {
+                    heard.cached_tokens = Some(done.cached_tokens as u64);
+                    return Ok(());
                 }
+                Reply::Failed(error) => return Err(error.to_string()),
+                Reply::Prefill { .. } | Reply::Rest(_) => {}
             }
-            Some(rate) => {
-                let mut random = Random::new(self.seed ^ 0x6172_7269_7661_6c73);
-                let mut comes = Duration::ZERO;
-                for prompt in prompts {
-                    // Exponential gaps: moments that know nothing of each other.
-                    let share = (f64::from(random.below(1 << 30)) + 1.0) / f64::from(1 << 30);
-                    comes += Duration::from_secs_f64(-share.ln() / rate);
-                    thread::sleep(comes.saturating_sub(start.elapsed()));
-                    let keep = &keep;
-                    scope.spawn(move || keep(serve(service, self.request(prompt), start + comes)));
-                }
-            }
-        });
-        let seconds = start.elapsed().as_secs_f64();
-        let served = served.into_inner().expect("nobody panics with it");
-        Measured { served, seconds, preemptions: service.status().preemptions }
-    }
-}
-
-/// Makes one request, which came at `came`, and hears its answer.
-fn serve(service: &Service, request: Request, came: Instant) -> Served {
-    let mut served = Served { failed: true, ..Served::default() };
-    let Ok(answer) = service.submit(request) else { return served };
-    let mut before = came;
-    for reply in answer {
-        match reply {
-            Reply::Token { .. } => {
-                let now = Instant::now();
-                let waited_ms = (now - before).as_secs_f64() * 1e3;
-                before = now;
-                match served.output_tokens {
-                    0 => served.first_ms = waited_ms,
-                    _ => served.between_ms.push(waited_ms),
-                }
-                served.output_tokens += 1;
-            }
-            Reply::Done(done) => (served.cached_tokens, served.failed) = (done.cached_tokens, false),
-            Reply::Prefill { .. } | Reply::Rest(_) | Reply::Failed(_) => {}
         }
+        Err("the engine has stopped".to_owned())
     }
-    served
-}
 
-fn print(arguments: &Arguments, measured: &Measured) -> anyhow::Result<()> {
-    let served: Vec<&Served> = measured.served.iter().filter(|served| !served.failed).collect();
-    let errors = measured.served.len() - served.len();
-    anyhow::ensure!(!served.is_empty(), "all {errors} requests failed");
-    let output: usize = served.iter().map(|served| served.output_tokens).sum();
-    let cached: usize = served.iter().map(|served| served.cached_tokens).sum();
-    let output_tokens_per_s = output as f64 / measured.seconds;
-    let cached_share = cached as f64 / (served.len() as f64 * f64::from(arguments.prompt_tokens));
-    let first: Vec<f64> = served.iter().map(|served| served.first_ms).collect();
-    let between: Vec<f64> = served.iter().flat_map(|served| served.between_ms.iter().copied()).collect();
-    if arguments.json {
-        let object = json!({
-            "model": title(&arguments.model),
-            "requests": measured.served.len(),
-            "errors": errors,
-            "seconds": measured.seconds,
-            "prompt_tokens": arguments.prompt_tokens,
-            "gen_tokens": arguments.gen_tokens,
-            "concurrency": arguments.rate.is_none().then_some(arguments.concurrency),
-            "rate": arguments.rate,
-            "output_tokens_per_s": output_tokens_per_s,
-            "ttft_ms": quantiles(&first),
-            "itl_ms": quantiles(&between),
-            "cached_token_share": cached_share,
-            "preemptions": measured.preemptions,
-        });
-        return Ok(terminal::print(&format!("{object}\n"))?);
+    fn vocab(&self) -> u32 {
+        self.service.vocab()
     }
-    let load = match arguments.rate {
-        None => format!("{} at a time", arguments.concurrency),
-        Some(rate) => format!("{rate} a second"),
-    };
-    let heading = format!(
-        "{}: {} requests, {load}, with prompts of {} tokens and answers of {}\n\n",
-        title(&arguments.model),
-        measured.served.len(),
-        arguments.prompt_tokens,
-        arguments.gen_tokens
-    );
-    let mut table = Table::default();
-    table.row(Tone::Heading, ["wait", "p50 ms", "p90 ms", "p99 ms"]);
-    for (name, values) in [("first token", &first), ("between tokens", &between)].iter().filter(|row| !row.1.is_empty())
-    {
-        let cells = SHARES.map(|(_, share)| figure(quantile(values, share)));
-        table.row(Tone::Plain, std::iter::once((*name).to_owned()).chain(cells));
-    }
-    let rest = format!(
-        "\n{} tokens a second written; {:.1} % of the prompts' tokens were known; {errors} errors; {} sent back to the queue\n",
-        figure(output_tokens_per_s),
-        100.0 * cached_share,
-        measured.preemptions
-    );
-    Ok(terminal::print(&(heading + &table.lines(terminal::is_coloured()) + &rest))?)
-}
-
-/// Null where nothing was measured: an answer of one token has nothing between its tokens.
-fn quantiles(values: &[f64]) -> Json {
-    if values.is_empty() {
-        return Json::Null;
-    }
-    SHARES.iter().map(|&(name, share)| (name.to_owned(), json!(quantile(values, share)))).collect()
 }
