@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use kauri_device::memory::Run;
 use kauri_device::{Batch, CacheType, DeviceError, Plan};
 
 use crate::detect::Kernels;
@@ -201,6 +202,34 @@ impl Cache {
             Kept::Q4_0(bytes) => bytes.head::<Nibble>(kv_head).read_value::<Nibble>(place, value),
         }
     }
+}
+
+impl Cache {
+    /// Walks over what a page has in memory: head by head, keys before values.
+    pub fn walk_page(&mut self, page: usize, run: &mut dyn FnMut(Run<'_>)) {
+        let places = page * self.page_tokens..(page + 1) * self.page_tokens;
+        for head in 0..self.kv_heads {
+            match &mut self.kept {
+                Kept::F32(Numbers { keys, values, width, rows, places: all }) => {
+                    let part = part_of(&places, head * *all, *width);
+                    rows.is_none().then(|| run(Run::Floats(&mut keys[part.clone()])));
+                    run(Run::Floats(&mut values[part]));
+                }
+                Kept::F16(Numbers { keys, values, width, rows, places: all }) => {
+                    let part = part_of(&places, head * *all, *width);
+                    rows.is_none().then(|| run(Run::Halves(&mut keys[part.clone()])));
+                    run(Run::Halves(&mut values[part]));
+                }
+                Kept::Q8_0(bytes) => bytes.walk::<Octet>(head, &places, run),
+                Kept::Q4_0(bytes) => bytes.walk::<Nibble>(head, &places, run),
+            }
+        }
+    }
+}
+
+/// What lies at these places of a head that begins at place `start`, where a place has `each`.
+fn part_of(places: &Range<usize>, start: usize, each: usize) -> Range<usize> {
+    (start + places.start) * each..(start + places.end) * each
 }
 
 /// Asks the machine for so many bytes at once, and gives them back: memory that cannot be had ends a program where it is asked

@@ -2,7 +2,7 @@
 
 use kauri_arch::{Mixer, Shape};
 use kauri_device::{
-    Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Measured, OpCost, Plan, Sampled, Weight, forward,
+    Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Measured, Memory, OpCost, Plan, Sampled, Weight, forward,
 };
 
 use crate::cache::{self, Cache};
@@ -38,6 +38,36 @@ impl CpuExecutor {
         let tokens = Vec::with_capacity(plan.batch_outputs as usize);
         let both_ways = shape.reads_both_ways();
         Ok(Self { shape, plan, cpu, both_ways, rows: 0, tokens, measuring: false, costs: Vec::new() })
+    }
+}
+
+impl Memory for CpuExecutor {
+    fn page_bytes(&self) -> usize {
+        self.cpu.page_bytes()
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.cpu.state_bytes()
+    }
+
+    fn read_page(&mut self, page: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.cpu.read_page(page, to)
+    }
+
+    fn write_page(&mut self, page: u32, from: &[u8]) -> Result<(), DeviceError> {
+        self.cpu.write_page(page, from)
+    }
+
+    fn read_state(&mut self, slot: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.cpu.read_state(slot, to)
+    }
+
+    fn write_state(&mut self, slot: u32, from: &[u8]) -> Result<(), DeviceError> {
+        self.cpu.write_state(slot, from)
+    }
+
+    fn arithmetic(&self) -> String {
+        self.cpu.arithmetic()
     }
 }
 
@@ -95,9 +125,7 @@ impl Executor for CpuExecutor {
     }
 
     fn copy_state(&mut self, from: u32, to: u32) -> Result<(), DeviceError> {
-        let slots = self.plan.slots;
-        assert!(from < slots && to < slots, "slots {from} and {to} of {slots}");
-        self.cpu.copy_state(slots as usize, from as usize, to as usize);
+        self.cpu.copy_state(from, to);
         Ok(())
     }
 

@@ -4,8 +4,11 @@ use kauri_arch::{
     Activation, Attention, Convolution, Dense, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Parallel, Shape,
     StateSpace, TimeMix,
 };
+use kauri_device::memory::{self, Run};
 use kauri_device::rope::{Angles, Frequencies};
-use kauri_device::{Batch, Buffer, Extent, Ops, Part, Plan, Share, Side, Weight, formula, reference};
+use kauri_device::{
+    Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Share, Side, Weight, formula, reference,
+};
 
 use crate::attend;
 use crate::cache::Cache;
@@ -33,7 +36,15 @@ pub struct Cpu {
     experts: experts::Scratch,
     latent: latent::Scratch,
     hidden: usize,
+    pages: usize,
+    slots: usize,
+    page_bytes: usize,
+    state_bytes: usize,
 }
+
+/// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
+/// then no longer taken for what this one would compute.
+const REVISION: u32 = 1;
 
 impl Cpu {
     /// Sized for `shape` and `plan`, with `threads` threads.
@@ -65,7 +76,7 @@ impl Cpu {
             let angles = Angles::with_room(&frequencies, plan.batch_tokens as usize);
             (frequencies, angles)
         });
-        Self {
+        let mut cpu = Self {
             batch: Batch::with_room(plan),
             buffers: Buffer::ALL.iter().map(|buffer| vec![0.0; buffer.values(shape, plan)]).collect(),
             caches,
@@ -83,7 +94,14 @@ impl Cpu {
             latent: latent::Scratch::new(shape, plan, pool.threads()),
             pool,
             hidden: shape.hidden as usize,
-        }
+            pages: plan.pages as usize,
+            slots: plan.slots as usize,
+            page_bytes: 0,
+            state_bytes: 0,
+        };
+        cpu.page_bytes = memory::count(&mut |run| cpu.walk_page(0, run));
+        cpu.state_bytes = memory::count(&mut |run| cpu.walk_state(0, run));
+        cpu
     }
 
     /// Takes the batch that the next operations work on.
@@ -94,9 +112,23 @@ impl Cpu {
         }
     }
 
-    /// Copies the states of one of the `slots` to another.
-    pub fn copy_state(&mut self, slots: usize, from: usize, to: usize) {
+    /// Copies the states of one slot to another.
+    pub fn copy_state(&mut self, from: u32, to: u32) {
+        let slots = self.slots;
+        let [from, to] = [from, to].map(|slot| slot as usize);
+        assert!(from < slots && to < slots, "slots {from} and {to} of {slots}");
         self.states.iter_mut().for_each(|states| states.copy(slots, from, to));
+    }
+
+    fn walk_page(&mut self, page: u32, run: &mut dyn FnMut(Run<'_>)) {
+        assert!((page as usize) < self.pages, "page {page} of {}", self.pages);
+        self.caches.iter_mut().flatten().for_each(|cache| cache.walk_page(page as usize, run));
+    }
+
+    fn walk_state(&mut self, slot: u32, run: &mut dyn FnMut(Run<'_>)) {
+        let slots = self.slots;
+        assert!((slot as usize) < slots, "slot {slot} of {slots}");
+        self.states.iter_mut().for_each(|states| states.walk(slots, slot as usize, run));
     }
 
     /// The values of a buffer.
@@ -153,6 +185,37 @@ impl Cpu {
     fn pair(&mut self, from: Buffer, to: Buffer) -> (&[f32], &mut [f32]) {
         let [from, to] = self.buffers.get_disjoint_mut([from as usize, to as usize]).expect("two different buffers");
         (from, to)
+    }
+}
+
+impl Memory for Cpu {
+    fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.state_bytes
+    }
+
+    fn read_page(&mut self, page: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        memory::copy_out("a page", self.page_bytes, &mut |run| self.walk_page(page, run), to)
+    }
+
+    fn write_page(&mut self, page: u32, from: &[u8]) -> Result<(), DeviceError> {
+        memory::copy_in("a page", self.page_bytes, &mut |run| self.walk_page(page, run), from)
+    }
+
+    fn read_state(&mut self, slot: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        memory::copy_out("a state", self.state_bytes, &mut |run| self.walk_state(slot, run), to)
+    }
+
+    fn write_state(&mut self, slot: u32, from: &[u8]) -> Result<(), DeviceError> {
+        memory::copy_in("a state", self.state_bytes, &mut |run| self.walk_state(slot, run), from)
+    }
+
+    /// Instruction sets round differently where they add in lanes; the layout is the same for all.
+    fn arithmetic(&self) -> String {
+        format!("cpu {} {REVISION}", self.isa().name())
     }
 }
 

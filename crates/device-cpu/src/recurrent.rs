@@ -4,20 +4,22 @@
 //! channels and heads, which have nothing to do with each other. The states of a head stand sixteen values of its input side by
 //! side, so that what it gives is lanes of a vector and no sum runs across them.
 
+mod states;
 mod time_mix;
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use kauri_arch::{Activation, Convolution, GatedDelta, State, StateSpace};
+use kauri_arch::{Activation, Convolution, GatedDelta, StateSpace};
 use kauri_device::recurrence::{softplus, unit};
-use kauri_device::{Batch, Plan, Sequence, Weight, formula};
+use kauri_device::{Batch, Sequence, Weight, formula};
 
 use crate::detect::Kernels;
 use crate::elementwise;
 use crate::pool::{Disjoint, Pool};
 use crate::vector::{self, Vector};
 
+pub(crate) use states::States;
 pub(crate) use time_mix::{Replaced, Replacement, pass_by};
 
 /// Values of a head's input side by side.
@@ -42,40 +44,7 @@ const PREPARED: usize = 7;
 #[repr(C, align(64))]
 pub(crate) struct Row([f32; LANES]);
 
-/// The states of one block, of all slots. Zeros at first: an instrument may go on behind tokens that were never computed.
-pub struct States {
-    /// The last inputs of the convolution: (slots, taps - 1, channels), the input of position `p` in row `p % (taps - 1)`; or of the
-    /// shift: (slots, hidden).
-    tails: Vec<f32>,
-    /// (slots, heads, strips of lanes, columns).
-    recurrent: Vec<Row>,
-    /// The last inputs of feed-forward networks: (slots, hidden).
-    shifted: Vec<f32>,
-}
-
 impl States {
-    /// Sized for `state`, whose recurrence has heads of `head_dim` values.
-    pub fn new(plan: &Plan, state: State, head_dim: usize) -> Self {
-        let slots = plan.slots as usize;
-        let rows = state.recurrent as usize / head_dim.max(1) * head_dim.div_ceil(LANES);
-        let zeros = |values: u64| vec![0.0; slots * values as usize];
-        let recurrent = vec![Row([0.0; LANES]); slots * rows];
-        Self { tails: zeros(state.tail), recurrent, shifted: zeros(state.shifted) }
-    }
-
-    /// Copies what one of the `slots` holds to another.
-    pub fn copy(&mut self, slots: usize, from: usize, to: usize) {
-        fn copy<T: Copy>(values: &mut [T], slots: usize, from: usize, to: usize) {
-            let each = values.len() / slots;
-            values.copy_within(from * each..(from + 1) * each, to * each);
-        }
-        // Whatever is added to a state is named here, too.
-        let Self { tails, recurrent, shifted } = self;
-        copy(tails, slots, from, to);
-        copy(recurrent, slots, from, to);
-        copy(shifted, slots, from, to);
-    }
-
     /// Convolves the new tokens of `batch` in `channels` (tokens, channels), in place.
     pub fn convolve(
         &mut self,

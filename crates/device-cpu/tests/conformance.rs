@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use kauri_arch::Shape;
 use kauri_device::conformance::{Subject, Tolerance, conform};
-use kauri_device::{Batch, Buffer, Plan, Weight};
+use kauri_device::{Batch, Buffer, Memory, Plan, Weight};
 use kauri_device_cpu::{Cpu, Isa, Kernels};
 use kauri_formats::Quant;
 
@@ -40,6 +40,10 @@ impl<const N: usize> Subject for OnThreads<N> {
 
     fn read(&mut self, buffer: Buffer, count: usize) -> Vec<f32> {
         self.cpu.buffer(buffer)[..count].to_vec()
+    }
+
+    fn memory(&mut self) -> &mut dyn Memory {
+        &mut self.cpu
     }
 }
 

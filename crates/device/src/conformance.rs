@@ -4,6 +4,7 @@
 //! touch, and rows past the batch, are poisoned.
 
 mod latent;
+mod memory;
 mod moe;
 mod recurrent;
 
@@ -18,6 +19,7 @@ use kauri_formats::{Bytes, Quant};
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::Buffer;
 use crate::forward::forward;
+use crate::memory::Memory;
 use crate::ops::Ops;
 use crate::plain::Plain;
 use crate::weight::{Matrix, Weight};
@@ -41,6 +43,9 @@ pub trait Subject {
 
     /// The first `count` values of a buffer, when all work is done.
     fn read(&mut self, buffer: Buffer, count: usize) -> Vec<f32>;
+
+    /// Its pages and states as bytes.
+    fn memory(&mut self) -> &mut dyn Memory;
 }
 
 /// What a device may differ by from the reference: `absolute + relative * |expected|`.
@@ -68,6 +73,7 @@ const SIZES: [u32; 6] = [1, 2, 31, 33, 255, 257];
 pub fn conform<S: Subject>(quants: &[Quant], tolerance: Tolerance) {
     for (number, case) in cases(quants).into_iter().enumerate() {
         let shape = case.shape(number as u64 + 1);
+        memory::conform::<S>(&shape, case.plan(), &case);
         for batch in batches(shape.vocab, case.plan()) {
             let mut check = Check::<S>::new(&case, &shape, tolerance);
             check.operations(&shape, &batch);

@@ -5,9 +5,10 @@
 
 use crate::batch::{Batch, Plan};
 use crate::measure::{Ceilings, OpCost};
+use crate::memory::Memory;
 
 /// A loaded model on a device.
-pub trait Executor: Send {
+pub trait Executor: Memory + Send {
     /// What it was sized for.
     fn plan(&self) -> &Plan;
 
@@ -96,6 +97,16 @@ pub enum DeviceError {
         what: &'static str,
         /// How much was asked for.
         bytes: u64,
+    },
+    /// A page or a state was brought that is none of this device's.
+    #[error("{what} has {expected} bytes here, and {found} were brought: it is another model's, or of another size")]
+    Length {
+        /// What was brought.
+        what: &'static str,
+        /// Bytes that it has here.
+        expected: usize,
+        /// Bytes that were brought.
+        found: usize,
     },
     /// The device stopped answering.
     #[error("the {device} was lost: {reason}")]

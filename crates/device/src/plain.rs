@@ -10,7 +10,9 @@ use kauri_arch::{
 
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::{Buffer, Extent};
+use crate::executor::DeviceError;
 use crate::formula;
+use crate::memory::{self, Memory, Run};
 use crate::ops::{Ops, Part, Share, Side};
 use crate::recurrence::{self, Delta, Replace, Scan, pace, softplus, unit};
 use crate::rope::{Angles, Frequencies};
@@ -79,6 +81,22 @@ impl Plain {
         }
     }
 
+    fn walk_page(&mut self, page: u32, run: &mut dyn FnMut(Run<'_>)) {
+        assert!(page < self.plan.pages, "page {page} of {}", self.plan.pages);
+        for values in self.cache.iter_mut().flatten() {
+            let each = values.len() / self.plan.pages as usize;
+            run(Run::Floats(&mut values[page as usize * each..][..each]));
+        }
+    }
+
+    fn walk_state(&mut self, slot: u32, run: &mut dyn FnMut(Run<'_>)) {
+        assert!(slot < self.plan.slots, "slot {slot} of {}", self.plan.slots);
+        for values in self.states.iter_mut().flatten() {
+            let each = values.len() / self.plan.slots as usize;
+            run(Run::Floats(&mut values[slot as usize * each..][..each]));
+        }
+    }
+
     /// Width of the residual stream.
     fn hidden(&self) -> usize {
         self.buffers[Buffer::Stream as usize].len() / self.plan.batch_tokens as usize
@@ -88,6 +106,38 @@ impl Plain {
     fn place(&self, pages: &[u32], position: u32) -> usize {
         let page = pages[(position / self.plan.page_tokens) as usize];
         (page * self.plan.page_tokens + position % self.plan.page_tokens) as usize
+    }
+}
+
+impl Memory for Plain {
+    fn page_bytes(&self) -> usize {
+        let values: usize = self.cache.iter().flatten().map(Vec::len).sum();
+        size_of::<f32>() * values / self.plan.pages as usize
+    }
+
+    fn state_bytes(&self) -> usize {
+        let values: usize = self.states.iter().flatten().map(Vec::len).sum();
+        size_of::<f32>() * values / self.plan.slots as usize
+    }
+
+    fn read_page(&mut self, page: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        memory::copy_out("a page", self.page_bytes(), &mut |run| self.walk_page(page, run), to)
+    }
+
+    fn write_page(&mut self, page: u32, from: &[u8]) -> Result<(), DeviceError> {
+        memory::copy_in("a page", self.page_bytes(), &mut |run| self.walk_page(page, run), from)
+    }
+
+    fn read_state(&mut self, slot: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        memory::copy_out("a state", self.state_bytes(), &mut |run| self.walk_state(slot, run), to)
+    }
+
+    fn write_state(&mut self, slot: u32, from: &[u8]) -> Result<(), DeviceError> {
+        memory::copy_in("a state", self.state_bytes(), &mut |run| self.walk_state(slot, run), from)
+    }
+
+    fn arithmetic(&self) -> String {
+        "reference".to_owned()
     }
 }
 

@@ -11,7 +11,7 @@ use kauri_arch::{
 };
 use kauri_device::conformance::{Subject, Tolerance, conform};
 use kauri_device::plain::Plain;
-use kauri_device::{Batch, Buffer, Ops, Part, Plan, Share, Side, Weight};
+use kauri_device::{Batch, Buffer, DeviceError, Memory, Ops, Part, Plan, Share, Side, Weight};
 use kauri_formats::Quant;
 
 type Work = Box<dyn FnOnce(&mut Plain) + Send>;
@@ -27,6 +27,8 @@ struct Asynchronous {
     shape: Shape<Weight>,
     queue: Option<mpsc::Sender<Work>>,
     worker: Option<JoinHandle<()>>,
+    page_bytes: usize,
+    state_bytes: usize,
 }
 
 impl Recorder {
@@ -169,6 +171,61 @@ impl Asynchronous {
             queue.send(work).expect("the worker runs until the end");
         }
     }
+
+    /// Does `work` behind everything else and waits for what it gives.
+    fn ask<T: Send + 'static>(&mut self, work: impl FnOnce(&mut Plain) -> T + Send + 'static) -> T {
+        let (reply, result) = mpsc::channel();
+        self.recorder.push(move |plain| reply.send(work(plain)).expect("who asks waits"));
+        self.submit();
+        result.recv().expect("the worker answers")
+    }
+}
+
+/// Bytes are written when their turn comes, and read when all that was recorded is done.
+impl Memory for Asynchronous {
+    fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.state_bytes
+    }
+
+    fn read_page(&mut self, page: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        let mut bytes = vec![0; to.len()];
+        let bytes = self.ask(move |plain| plain.read_page(page, &mut bytes).map(|()| bytes))?;
+        to.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn write_page(&mut self, page: u32, from: &[u8]) -> Result<(), DeviceError> {
+        if from.len() != self.page_bytes {
+            return Err(DeviceError::Length { what: "a page", expected: self.page_bytes, found: from.len() });
+        }
+        let from = from.to_vec();
+        self.recorder.push(move |plain| plain.write_page(page, &from).expect("the length was checked"));
+        Ok(())
+    }
+
+    fn read_state(&mut self, slot: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        let mut bytes = vec![0; to.len()];
+        let bytes = self.ask(move |plain| plain.read_state(slot, &mut bytes).map(|()| bytes))?;
+        to.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn write_state(&mut self, slot: u32, from: &[u8]) -> Result<(), DeviceError> {
+        if from.len() != self.state_bytes {
+            return Err(DeviceError::Length { what: "a state", expected: self.state_bytes, found: from.len() });
+        }
+        let from = from.to_vec();
+        self.recorder.push(move |plain| plain.write_state(slot, &from).expect("the length was checked"));
+        Ok(())
+    }
+
+    fn arithmetic(&self) -> String {
+        "reference".to_owned()
+    }
 }
 
 impl Subject for Asynchronous {
@@ -177,6 +234,7 @@ impl Subject for Asynchronous {
     fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
         let (queue, works) = mpsc::channel::<Work>();
         let mut plain = Plain::new(shape, plan);
+        let (page_bytes, state_bytes) = (plain.page_bytes(), plain.state_bytes());
         let worker = std::thread::spawn(move || {
             for work in works {
                 std::thread::yield_now();
@@ -184,7 +242,7 @@ impl Subject for Asynchronous {
             }
         });
         let recorder = Recorder { recorded: Vec::new() };
-        Self { recorder, shape: shape.clone(), queue: Some(queue), worker: Some(worker) }
+        Self { recorder, shape: shape.clone(), queue: Some(queue), worker: Some(worker), page_bytes, state_bytes }
     }
 
     fn begin(&mut self, batch: &Batch) {
@@ -204,10 +262,11 @@ impl Subject for Asynchronous {
     fn read(&mut self, buffer: Buffer, count: usize) -> Vec<f32> {
         // Nothing has run yet: had the pass needed a value, it could not have come this far.
         assert!(!self.recorder.recorded.is_empty(), "the device is read without work");
-        let (reply, result) = mpsc::channel();
-        self.recorder.push(move |plain| reply.send(plain.buffer(buffer)[..count].to_vec()).expect("the reader waits"));
-        self.submit();
-        result.recv().expect("the worker answers")
+        self.ask(move |plain| plain.buffer(buffer)[..count].to_vec())
+    }
+
+    fn memory(&mut self) -> &mut dyn Memory {
+        self
     }
 }
 

@@ -115,7 +115,9 @@ impl Error {
             | Self::QueueFull { .. }
             | Self::StepLost(_)
             | Self::Stopped
-            | Self::Device(DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. }) => false,
+            | Self::Device(DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. } | DeviceError::Length { .. }) => {
+                false
+            }
             // A file that changes while it is read is nobody's input.
             Self::File(error) => !matches!(error.fault(), kauri_formats::Error::Changed { .. }),
             Self::Architecture(_)

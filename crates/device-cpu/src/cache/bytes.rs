@@ -17,8 +17,9 @@ use std::ops::Range;
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use kauri_device::memory::Run;
 
-use super::{New, SIDE};
+use super::{New, SIDE, part_of};
 use crate::pool::Disjoint;
 use crate::vector::Vector;
 
@@ -227,6 +228,18 @@ impl Bytes<Vec<u8>, Vec<f16>, Vec<f32>> {
             blocks: self.blocks,
             places: self.places,
         }
+    }
+
+    /// Walks over what these places of a head have in memory: whole neighbourhoods.
+    pub(super) fn walk<P: Packed>(&mut self, head: usize, places: &Range<usize>, run: &mut dyn FnMut(Run<'_>)) {
+        let start = head * self.places;
+        let part = |each: usize| part_of(places, start, each);
+        let Self { keys, key_scales, values, logarithms, inverses, blocks, places: _ } = self;
+        run(Run::Bytes(&mut keys[part(*blocks * P::BYTES)]));
+        run(Run::Halves(&mut key_scales[part(*blocks)]));
+        run(Run::Bytes(&mut values[part(*blocks * P::BYTES)]));
+        run(Run::Floats(&mut logarithms[part(1)]));
+        run(Run::Floats(&mut inverses[part(1)]));
     }
 
     pub(super) fn disjoint(&mut self) -> Bytes<Disjoint<'_, u8>, Disjoint<'_, f16>, Disjoint<'_, f32>> {

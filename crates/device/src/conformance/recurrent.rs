@@ -7,7 +7,7 @@ use kauri_arch::{
 };
 use kauri_formats::Quant;
 
-use super::{Random, Subject, Tolerance, assert_within, batches, continued, matrix};
+use super::{Random, Subject, Tolerance, assert_within, batches, continued, matrix, memory};
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::Buffer;
 use crate::forward::forward;
@@ -53,6 +53,7 @@ pub(super) fn conform<S: Subject>(tolerance: Tolerance) {
         let plan =
             Plan { page_tokens: 16, pages: 12, batch_tokens: 33, batch_outputs: 13, slots: 4, cache: CacheType::F32 };
         let shape = case.shape(number as u64 + 1);
+        memory::conform::<S>(&shape, plan, &case);
         for batch in batches(shape.vocab, plan) {
             let mut check = Check { case, tolerance, subject: S::new(&shape, plan), plain: Plain::new(&shape, plan) };
             check.operations(&shape, &batch);
