@@ -7,6 +7,9 @@ use std::ops::Range;
 
 use kauri_formats::Quant;
 
+/// Slots whose use is checked in one go.
+const SLOTS_A_ROUND: u32 = 4096;
+
 /// The tokens of one step, ragged: sequence after sequence.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -173,10 +176,18 @@ impl Batch {
         assert!(self.tokens.iter().all(|&token| token < vocab), "a token past the vocabulary of {vocab}");
         assert!(self.outputs.iter().all(|&index| (index as usize) < self.tokens.len()), "an output past the tokens");
         assert!(self.pages.iter().all(|&page| page < plan.pages), "a page past the {} of the cache", plan.pages);
-        for (index, sequence) in self.sequences.iter().enumerate() {
+        // A bit a slot, in several rounds where there are more slots than bits: linear in the sequences for any plan that fits a machine.
+        for first in (0..plan.slots).step_by(SLOTS_A_ROUND as usize) {
+            let mut seen = [0u64; SLOTS_A_ROUND as usize / 64];
+            let slots = self.sequences.iter().map(|sequence| sequence.slot);
+            for slot in slots.filter(|slot| (first..first.saturating_add(SLOTS_A_ROUND)).contains(slot)) {
+                let (word, bit) = ((slot - first) as usize / 64, 1 << (slot % 64));
+                assert!(seen[word] & bit == 0, "two sequences in slot {slot}");
+                seen[word] |= bit;
+            }
+        }
+        for sequence in &self.sequences {
             assert!(sequence.slot < plan.slots, "slot {} of {}", sequence.slot, plan.slots);
-            let others = &self.sequences[..index];
-            assert!(others.iter().all(|other| other.slot != sequence.slot), "two sequences in slot {}", sequence.slot);
             let length = sequence.cached_tokens as usize + sequence.tokens.len();
             let room = sequence.pages.len() * plan.page_tokens as usize;
             assert!(length <= room, "{length} tokens on {room} places of the cache");
@@ -207,5 +218,42 @@ impl Sequence {
     /// Positions of its new tokens.
     pub fn positions(&self) -> Range<u32> {
         self.cached_tokens..self.cached_tokens + self.tokens.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan =
+        Plan { page_tokens: 16, pages: 4, batch_tokens: 8, batch_outputs: 8, slots: 5000, cache: CacheType::F16 };
+
+    fn batch(slots: &[u32]) -> Batch {
+        let mut batch = Batch::default();
+        slots.iter().for_each(|&slot| batch.push(&[1], 0, &[0], slot, 16, 1));
+        batch
+    }
+
+    #[test]
+    fn sequences_in_slots_of_their_own_are_a_batch() {
+        batch(&[0, 63, 64, 4095, 4096, 4999]).check(&PLAN, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "two sequences in slot 63")]
+    fn two_sequences_in_one_slot_are_none() {
+        batch(&[63, 64, 63]).check(&PLAN, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "two sequences in slot 4097")]
+    fn nor_are_two_in_a_high_slot() {
+        batch(&[1, 4097, 4098, 4097]).check(&PLAN, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "slot 5000 of 5000")]
+    fn nor_is_one_past_the_last() {
+        batch(&[5000]).check(&PLAN, 2);
     }
 }

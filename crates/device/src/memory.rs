@@ -60,9 +60,9 @@ pub type Walk<'a> = &'a mut dyn FnMut(&mut dyn FnMut(Run<'_>));
 impl Run<'_> {
     fn bytes(&self) -> usize {
         match self {
-            Self::Bytes(values) => size_of_val::<[u8]>(values),
-            Self::Halves(values) => size_of_val::<[f16]>(values),
-            Self::Floats(values) => size_of_val::<[f32]>(values),
+            Self::Bytes(values) => values.len(),
+            Self::Halves(values) => size_of::<f16>() * values.len(),
+            Self::Floats(values) => size_of::<f32>() * values.len(),
         }
     }
 
