@@ -9,6 +9,7 @@ use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
 use kauri_model::{Wish, fit, load, resolve};
 use kauri_prompt::pages::Pages;
+use kauri_prompt::store::Store;
 use kauri_prompt::template::Template;
 use kauri_step::sample::Sampling;
 use kauri_tokenizer::Tokenizer;
@@ -66,7 +67,7 @@ pub struct Defaults {
 /// A loaded model.
 pub struct Engine {
     pub(crate) executor: Box<dyn Executor>,
-    checkpoint: Checkpoint,
+    pub(crate) checkpoint: Checkpoint,
     pub(crate) tokenizer: Tokenizer,
     pub(crate) pages: Pages,
     pub(crate) defaults: Defaults,
@@ -88,6 +89,9 @@ pub struct Engine {
     pub(crate) question: Option<String>,
     pub(crate) template: Option<Arc<Template>>,
     pub(crate) window_tokens: u32,
+    /// What is remembered outside of the cache.
+    pub(crate) store: Option<Store>,
+    pub(crate) full_precision: bool,
     threads: usize,
     load_time: Duration,
 }
@@ -175,6 +179,8 @@ impl Engine {
             question,
             template,
             window_tokens,
+            store: None,
+            full_precision: options.full_precision,
             threads,
             load_time: start.elapsed(),
         })

@@ -12,6 +12,7 @@ mod error;
 mod events;
 mod inspect;
 mod reader;
+mod remember;
 mod serve;
 mod session;
 
@@ -23,6 +24,7 @@ pub use error::Error;
 pub use events::{Done, Event, Finish};
 pub use inspect::{Inspection, TensorLine, inspect, template_source, tokenizer};
 pub use reader::{Passage, Reader, Wanted};
+pub use remember::Remembering;
 pub use serve::{Answer, Reply, Service, Serving, Submission};
 pub use session::{Session, Synced};
 
@@ -32,6 +34,7 @@ pub use kauri_device::{Batch, CacheType, Ceilings, Choice, OpCost, Plan};
 pub use kauri_device_cpu::Isa;
 pub use kauri_model::resolve::{DEFAULT_NAME, is_model};
 pub use kauri_prompt::schedule::Status;
+pub use kauri_prompt::store::{Notice, Stored};
 pub use kauri_prompt::template::{self, Template};
 pub use kauri_step::sample::{self, Sampling};
 pub use kauri_tokenizer::{Special, Tokenizer};

@@ -7,12 +7,13 @@ mod steps;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use kauri_prompt::schedule::Status;
+use kauri_prompt::store::Stored;
 use kauri_prompt::template::Template;
 use kauri_tokenizer::Tokenizer;
 
@@ -116,12 +117,19 @@ struct Shared {
     /// Requests that were submitted and are not over.
     open: AtomicUsize,
     status: Mutex<Status>,
+    stored: Mutex<Stored>,
 }
 
 /// What the thread is told.
 enum Message {
-    Submit { number: u64, submission: Box<Submission>, reply: Sender<Reply> },
+    Submit {
+        number: u64,
+        submission: Box<Submission>,
+        reply: Sender<Reply>,
+    },
     Cancel(u64),
+    /// What the store was asked for has come.
+    Arrived,
     Stop,
 }
 
@@ -138,9 +146,16 @@ impl Engine {
     ///
     /// # Panics
     /// If the machine cannot start a thread.
-    pub fn serve(self, serving: &Serving) -> Service {
+    pub fn serve(mut self, serving: &Serving) -> Service {
         let shared = Arc::new(Shared::default());
         let (inbox, messages) = channel();
+        if let Some(store) = &mut self.store {
+            let wake = Mutex::new(inbox.clone());
+            // Where the thread is gone already, nobody waits.
+            store.on_arrival(Box::new(move || {
+                _ = wake.lock().unwrap_or_else(PoisonError::into_inner).send(Message::Arrived);
+            }));
+        }
         let plan = self.executor.plan();
         let (tokenizer, template, defaults) = (self.tokenizer.clone(), self.template.clone(), self.defaults.clone());
         let (window_tokens, vocab) = (self.window_tokens(), self.vocab);
@@ -165,15 +180,27 @@ impl Engine {
     }
 }
 
+/// How long all wait for the store at a time: their patience may end meanwhile.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
 /// Steps while there is something to do, and waits for messages while there is not.
 fn run(steps: &mut Steps, messages: &Receiver<Message>) {
     loop {
-        let mut next =
-            if steps.is_idle() { messages.recv().map_err(|_| TryRecvError::Disconnected) } else { messages.try_recv() };
+        let mut next = if steps.is_idle() {
+            messages.recv().map_err(|_| TryRecvError::Disconnected)
+        } else if steps.is_waiting() {
+            messages.recv_timeout(WAIT_MAX).map_err(|error| match error {
+                RecvTimeoutError::Timeout => TryRecvError::Empty,
+                RecvTimeoutError::Disconnected => TryRecvError::Disconnected,
+            })
+        } else {
+            messages.try_recv()
+        };
         loop {
             match next {
                 Ok(Message::Submit { number, submission, reply }) => steps.submit(number, *submission, &reply),
                 Ok(Message::Cancel(number)) => steps.cancel(number),
+                Ok(Message::Arrived) => {}
                 Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => break,
             }
@@ -220,6 +247,11 @@ impl Service {
     /// How things stand, as of the latest step.
     pub fn status(&self) -> Status {
         *self.shared.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is remembered outside of the cache, as of the latest step.
+    pub fn stored(&self) -> Stored {
+        *self.shared.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The vocabulary.

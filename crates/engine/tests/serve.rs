@@ -5,7 +5,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use kauri_engine::{Engine, Error, Finish, Options, Reply, Request, Sampling, Service, Serving, Submission};
+use kauri_engine::{
+    Engine, Error, Finish, Options, Remembering, Reply, Request, Sampling, Service, Serving, Submission,
+};
+use tempfile::TempDir;
 
 const TEXT: &str = include_str!("../../../ARCHITECTURE.md");
 /// Conversations of the whole test.
@@ -120,7 +123,50 @@ fn same_tokens(model: Option<&str>, count: usize, ways: &[(u32, u32)]) {
         assert!(running < 4 || status.preemptions > 0, "{what}: nobody was sent back: {status:?}");
         assert_eq!(status.pages_used, 0, "{what}");
         println!("{what}: the same, {cached} tokens known when warm, {} sent back", status.preemptions);
+        drop(service);
+        same_tokens_remembered(model, &requests, &expected, &tiny, &serving, &what);
     }
+}
+
+/// The same with little room in the cache, and more beside it: in memory, in a folder, in both, and by the next program.
+fn same_tokens_remembered(
+    model: Option<&str>,
+    requests: &[Request],
+    expected: &[Got],
+    tiny: &Options,
+    serving: &Serving,
+    what: &str,
+) {
+    let folder = TempDir::new().expect("a folder");
+    let serve = |folder: Option<&Path>, memory_bytes_max: u64| {
+        let mut engine = engine(model, tiny);
+        let notice = std::sync::Arc::new(|text: &str| panic!("{text}"));
+        let folder = folder.map(Path::to_owned);
+        engine
+            .remember(&Remembering { folder, memory_bytes_max, notice, ..Remembering::default() })
+            .expect("the model");
+        engine.serve(serving)
+    };
+    let check = |service: &Service, how: &str| {
+        let (got, cached) = together(service, requests);
+        check(expected, &got, &format!("{what}, {how}"));
+        let (status, stored) = (service.status(), service.stored());
+        assert_eq!(status.pages_used, 0, "{what}, {how}");
+        println!("{what}, {how}: the same, {cached} tokens known, {} brought back; {stored:?}", status.restored_tokens);
+        status.restored_tokens
+    };
+    let service = serve(None, 1 << 30);
+    check(&service, "forgotten into memory");
+    assert!(check(&service, "found in memory") > 0, "{what}: nothing came from memory");
+    let service = serve(Some(folder.path()), 0);
+    check(&service, "kept in a folder");
+    drop(service);
+    let service = serve(Some(folder.path()), 0);
+    assert!(check(&service, "found by the next program") > 0, "{what}: nothing came from the folder");
+    assert_eq!(service.stored().refused, 0);
+    drop(service);
+    let service = serve(Some(folder.path()), 1 << 30);
+    assert!(check(&service, "with both") > 0, "{what}");
 }
 
 #[test]

@@ -132,6 +132,15 @@ impl Bytes {
         }
     }
 
+    /// Length and time of change of the file behind these bytes, as they were when it was mapped; none where there is no file.
+    #[must_use]
+    pub fn stamp(&self) -> Option<(u64, Option<SystemTime>)> {
+        match &self.owner {
+            Owner::Mapped(mapping) => Some((mapping.stamp.length, mapping.stamp.modified)),
+            Owner::Static(_) | Owner::Heap(_) => None,
+        }
+    }
+
     /// Whether both are ranges of the same mapping (or both of none).
     #[must_use]
     pub fn same_mapping(&self, other: &Self) -> bool {

@@ -4,12 +4,13 @@
 //! whole chain of tokens up to its end (and of a salt at its root), in a table sized once; what is found counts only if its
 //! parent is the page before and its tokens are the ones looked for, so a collision costs a comparison and never serves a wrong
 //! page. That is the lookup of a radix tree at the price of a hash table's, with nothing to split or merge and nothing
-//! to allocate; the same hash will name pages on disk. A page that is not full (the end of a sequence) is a *tail*: found by its
+//! to allocate. Outside of the pool a page is called by a longer [`Name`]. A page that is not full (the end of a sequence) is a *tail*: found by its
 //! first token, and taken over whole by the one sequence that goes on from it.
 //!
 //! Whoever uses a page uses all before it, and pages are let go of deepest first. So in the order of last use no page stands
 //! before one that builds on it, and the first is always a leaf: forgetting takes one step and respects shared ancestors.
 
+use crate::name::Name;
 use crate::pages::Pages;
 use crate::slots::Slots;
 
@@ -28,6 +29,12 @@ pub struct Prefixes {
     nodes: Vec<Node>,
     /// (pages, `page_tokens`).
     tokens: Vec<u32>,
+    /// What full pages are called outside: (pages).
+    names: Vec<Name>,
+    /// Whether pages and states that are forgotten are to be put aside.
+    spills: bool,
+    /// What is to be done to pages and slots before the next launch, in order.
+    moves: Vec<Move>,
     /// The first node of each bucket of hashes; a power of two.
     buckets: Vec<u32>,
     /// Of the pages that only the index holds: the one used longest ago, and the latest.
@@ -35,6 +42,56 @@ pub struct Prefixes {
     newest: u32,
     cached: u32,
     evicted: u64,
+}
+
+/// What happens to the content of pages and slots between two launches. They happen in the order in which they were decided: a page may be put
+/// aside and then be filled with another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// A slot's state is copied to another.
+    CopyState {
+        /// The slot it is in.
+        from: u32,
+        /// The slot it goes to.
+        to: u32,
+    },
+    /// A page is filled with what is kept under a name.
+    LoadPage {
+        /// The page.
+        page: u32,
+        /// Its name.
+        name: Name,
+    },
+    /// A slot is filled with the state that is kept under a name.
+    LoadState {
+        /// The slot.
+        slot: u32,
+        /// The name of the page it is the state behind.
+        name: Name,
+    },
+    /// A page has become full, and may be kept.
+    KeepPage(Kept),
+    /// A slot holds the state at the end of a page, and it may be kept.
+    KeepState(Kept),
+    /// A page is forgotten, and may be put aside first.
+    SpillPage(Kept),
+    /// A slot's snapshot is forgotten, and may be put aside first.
+    SpillState(Kept),
+    /// A sequence let go of the pages with these names, from its start to its end: somebody used them all.
+    Used(Vec<Name>),
+}
+
+/// Something to be kept: where it lies, and what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The page or slot.
+    pub at: u32,
+    /// The name of the page, or of the one that the state is behind.
+    pub name: Name,
+    /// The name before.
+    pub before: Name,
+    /// The page's tokens.
+    pub tokens: Box<[u32]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,12 +180,52 @@ impl Prefixes {
             page_tokens,
             nodes: vec![UNKNOWN; pages as usize],
             tokens: vec![0; pages as usize * page_tokens],
+            names: vec![Name::root(0); pages as usize],
+            spills: false,
+            moves: Vec::new(),
             buckets: vec![NONE; (pages as usize).next_power_of_two()],
             oldest: NONE,
             newest: NONE,
             cached: 0,
             evicted: 0,
         }
+    }
+
+    /// From now on, what is forgotten is put aside first.
+    pub fn spill(&mut self) {
+        self.spills = true;
+    }
+
+    /// What is to be done before the next launch, in order.
+    pub fn moves(&self) -> &[Move] {
+        &self.moves
+    }
+
+    /// Something is to be done before the next launch, behind what was decided before.
+    pub fn decide(&mut self, next: Move) {
+        self.moves.push(next);
+    }
+
+    /// What was to be done is done.
+    pub fn moved(&mut self) {
+        self.moves.clear();
+    }
+
+    /// What a known full page is called outside.
+    pub fn name(&self, page: u32) -> Name {
+        self.names[page as usize]
+    }
+
+    /// The name before a place.
+    pub fn name_before(&self, place: &Place) -> Name {
+        if place.parent == NONE { Name::root(place.salt) } else { self.name(place.parent) }
+    }
+
+    /// What a known full page is, for whoever keeps it or (in slot `at`) the state behind it.
+    pub fn kept(&self, page: u32, at: u32) -> Kept {
+        let Node { parent, salt, .. } = self.nodes[page as usize];
+        let before = self.name_before(&Place { parent, salt, before: 0 });
+        Kept { at, name: self.name(page), before, tokens: self.tokens_of(page).into() }
     }
 
     /// The pool of pages.
@@ -284,6 +381,7 @@ impl Prefixes {
     pub fn take_slot(&mut self) -> Option<u32> {
         let taken = self.slots.take()?;
         if let Some(page) = taken.evicted {
+            self.spill_state(page, taken.slot);
             self.nodes[page as usize].slot = NONE;
         }
         Some(taken.slot)
@@ -309,11 +407,14 @@ impl Prefixes {
         Some(slot)
     }
 
-    /// Forgets everything that no sequence uses.
+    /// Forgets everything that no sequence uses, for nobody knows what is true of it: nothing is put aside.
     pub fn clear(&mut self) {
+        let spills = std::mem::take(&mut self.spills);
         while self.oldest != NONE {
             self.forget(self.oldest);
         }
+        self.spills = spills;
+        self.moves.clear();
     }
 
     /// The tokens that a known page holds.
@@ -334,6 +435,9 @@ impl Prefixes {
         let (filled, next) = (tokens.len() as u32, self.buckets[bucket]);
         self.nodes[page as usize] = Node { filled, parent: place.parent, salt: place.salt, key, next, ..UNKNOWN };
         self.buckets[bucket] = page;
+        if tokens.len() == self.page_tokens {
+            self.names[page as usize] = self.name_before(place).then(tokens);
+        }
         if place.parent != NONE {
             self.nodes[place.parent as usize].children += 1;
         }
@@ -388,10 +492,21 @@ impl Prefixes {
         self.cached -= 1;
     }
 
+    /// The state behind a page is about to be forgotten. Tails, which others can hardly go on from, are not worth it.
+    fn spill_state(&mut self, page: u32, slot: u32) {
+        if self.spills && self.nodes[page as usize].filled as usize == self.page_tokens {
+            self.moves.push(Move::SpillState(self.kept(page, slot)));
+        }
+    }
+
     /// Gives a page back that only the index holds, with its snapshot.
     fn forget(&mut self, page: u32) {
         if let Some(slot) = self.lift_slot(page) {
+            self.spill_state(page, slot);
             self.slots.give(slot);
+        }
+        if self.spills && self.nodes[page as usize].filled as usize == self.page_tokens {
+            self.moves.push(Move::SpillPage(self.kept(page, page)));
         }
         self.unlist(page);
         self.unlink(page);

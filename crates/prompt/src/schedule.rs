@@ -22,14 +22,16 @@
 mod cache;
 mod queue;
 mod sequence;
+mod shelf;
 
 use std::collections::HashSet;
 
-use crate::prefix::Prefixes;
+use crate::prefix::{Move, Prefixes};
 use queue::Queue;
 use sequence::{Sequence, Stage};
 
 pub use sequence::{Refusal, Request};
+pub use shelf::{Found, Kind, Nothing, Shelf};
 
 /// The sizes and rules of a schedule.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +60,19 @@ pub struct Limits {
     pub patience_ticks: u64,
     /// Pages of a prompt between snapshots of a state.
     pub snapshot_pages: u32,
+    /// What there is beside the pool.
+    pub beside: Beside,
+}
+
+/// What is done with pages and states beside the pool: nothing by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// They are wanted as soon as they are known.
+    pub keeps: bool,
+    /// They are wanted when they are forgotten.
+    pub spills: bool,
+    /// They can come from there.
+    pub restores: bool,
 }
 
 /// A request's name: its place in a table, and its number, so that an old name finds nothing new.
@@ -80,20 +95,9 @@ pub struct Work {
     pub output: bool,
 }
 
-/// A state to be copied before the step is computed, in the order of the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StateCopy {
-    /// The slot it is in.
-    pub from: u32,
-    /// The slot it goes to.
-    pub to: u32,
-}
-
-/// What the next step computes.
+/// What the next step computes, behind [`Schedule::moves`].
 #[derive(Debug, Default)]
 pub struct Step {
-    /// States to copy first.
-    pub copies: Vec<StateCopy>,
     /// The sequences.
     pub work: Vec<Work>,
 }
@@ -115,6 +119,8 @@ pub struct Status {
     pub prompt_tokens: u64,
     /// Of those, how many were known.
     pub cached_tokens: u64,
+    /// Tokens whose pages came from outside the pool.
+    pub restored_tokens: u64,
     /// How often a sequence was sent back to the queue.
     pub preemptions: u64,
     /// Pages that were forgotten for others.
@@ -141,8 +147,11 @@ pub struct Schedule {
     claims: HashSet<u64>,
     arrivals: u64,
     now: u64,
+    /// Pages that this step may yet bring from outside.
+    loads: u32,
     prompt_tokens: u64,
     cached_tokens: u64,
+    restored_tokens: u64,
     preemptions: u64,
 }
 
@@ -159,21 +168,27 @@ impl Schedule {
         assert!(limits.slots >= limits.running, "{} slots for {} sequences", limits.slots, limits.running);
         assert!(limits.batch_tokens >= limits.running && limits.chunk_tokens > 0, "steps without room: {limits:?}");
         let running = limits.running as usize;
+        let mut prefixes = Prefixes::new(limits.pages, limits.page_tokens, limits.slots);
+        if limits.beside.spills {
+            prefixes.spill();
+        }
         Self {
             limits: *limits,
-            prefixes: Prefixes::new(limits.pages, limits.page_tokens, limits.slots),
+            prefixes,
             sequences: Vec::new(),
             vacant: Vec::new(),
             queue: Queue::new(limits.patience_ticks),
             running: Vec::with_capacity(running),
-            step: Step { copies: Vec::with_capacity(2 * running), work: Vec::with_capacity(running) },
+            step: Step { work: Vec::with_capacity(running) },
             open: false,
             prompts: Vec::with_capacity(running),
             claims: HashSet::with_capacity(running),
             arrivals: 0,
             now: 0,
+            loads: 0,
             prompt_tokens: 0,
             cached_tokens: 0,
+            restored_tokens: 0,
             preemptions: 0,
         }
     }
@@ -207,17 +222,28 @@ impl Schedule {
         Ok(Id { number, place })
     }
 
-    /// Plans the next step at tick `now`; says whether there is anything to compute. What it planned is [`Schedule::planned`].
+    /// Plans the next step at tick `now`; says whether there is anything to do. What it planned is [`Schedule::moves`], then
+    /// [`Schedule::planned`]. Where there is nothing and it is not idle, all wait for something to come from outside, which is none here.
     ///
     /// # Panics
     /// If the step before was not said to be computed.
     pub fn step(&mut self, now: u64) -> bool {
+        self.step_beside(now, &mut Nothing)
+    }
+
+    /// The same beside a shelf on which more is kept than fits the pool.
+    ///
+    /// # Panics
+    /// If the step before was not said to be computed.
+    pub fn step_beside(&mut self, now: u64, shelf: &mut dyn Shelf) -> bool {
         assert!(!self.open, "the step before is not computed");
         self.now = now;
+        shelf.turn();
+        self.loads = (self.limits.batch_tokens / self.limits.page_tokens).max(1);
         self.step.work.clear();
         self.admit();
         self.rank();
-        self.share_out();
+        self.share_out(shelf);
         // The first in rank may send others back, so it comes before any that it could send.
         let first = self.running.first().copied();
         if let Some(place) = first
@@ -233,8 +259,19 @@ impl Schedule {
             }
         }
         self.prompts = prompts;
-        self.open = !self.step.work.is_empty();
+        self.open = !self.step.work.is_empty() || !self.prefixes.moves().is_empty();
         self.open
+    }
+
+    /// What is to be done to pages and slots before the next launch, in this order, whether it was decided by the step that is planned or
+    /// behind the one before. [`Schedule::moved`] says that it is done.
+    pub fn moves(&self) -> &[Move] {
+        self.prefixes.moves()
+    }
+
+    /// What was to be done is done.
+    pub fn moved(&mut self) {
+        self.prefixes.moved();
     }
 
     /// What the step computes.
@@ -242,11 +279,11 @@ impl Schedule {
         &self.step
     }
 
-    /// The planned step was computed: its pages are known from now on. Every sequence with an output waits for
+    /// The planned step was computed, behind its moves: its pages are known from now on. Every sequence with an output waits for
     /// [`Schedule::push`] or [`Schedule::finish`].
     pub fn computed(&mut self) {
         assert!(std::mem::take(&mut self.open), "no step was planned");
-        self.step.copies.clear();
+        self.prefixes.moved();
         for index in 0..self.step.work.len() {
             let Work { id, end, start, .. } = self.step.work[index];
             self.queue.charge(self.at(id.place).caller, u64::from(end - start));
@@ -258,7 +295,6 @@ impl Schedule {
     /// forgotten. Their names are handed to `lost`; those that wait go on waiting.
     pub fn abandon(&mut self, mut lost: impl FnMut(Id)) {
         self.open = false;
-        self.step.copies.clear();
         self.step.work.clear();
         while let Some(place) = self.running.pop() {
             let id = self.at(place).id;
@@ -346,6 +382,7 @@ impl Schedule {
             pages_used: self.prefixes.pages().total() - free - cached,
             prompt_tokens: self.prompt_tokens,
             cached_tokens: self.cached_tokens,
+            restored_tokens: self.restored_tokens,
             preemptions: self.preemptions,
             evictions: self.prefixes.evicted(),
         }
@@ -449,7 +486,7 @@ impl Schedule {
     }
 
     /// Decides which prompts are read in this step, and how much of each at most.
-    fn share_out(&mut self) {
+    fn share_out(&mut self, shelf: &mut dyn Shelf) {
         self.prompts.clear();
         self.claims.clear();
         let mut prompts = std::mem::take(&mut self.prompts);
@@ -460,7 +497,7 @@ impl Schedule {
             let (patient, priority, number) = self.rank_of(place);
             (Some(place) != first, patient, priority, self.queue.counter(self.at(place).caller), number)
         });
-        prompts.retain(|&(place, _)| self.catch_up(place, &mut claims));
+        prompts.retain(|&(place, _)| self.catch_up(place, &mut claims, shelf));
         let writing = self.running.iter().filter(|&&place| self.at(place).left() == 1).count() as u32;
         let most = if writing > 0 { self.limits.chunk_tokens } else { self.limits.batch_tokens };
         let mut budget = most.min(self.limits.batch_tokens - writing);

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
 
-use kauri_prompt::schedule::{Limits, Request, Schedule};
+use kauri_prompt::schedule::{Beside, Limits, Request, Schedule};
 use serde_json::Value as Json;
 
 /// Tokens of the trace to a block.
@@ -73,6 +73,7 @@ fn measured(prompts: &[Prompt], pages: usize, running: u32) -> f64 {
         promised_percent: 100,
         patience_ticks: u64::MAX,
         snapshot_pages: 1,
+        beside: Beside::default(),
     };
     let mut schedule = Schedule::new(&limits);
     let mut prompts = prompts.iter().peekable();

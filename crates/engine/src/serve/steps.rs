@@ -11,7 +11,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use kauri_device::{Batch, Choice};
-use kauri_prompt::schedule::{Id, Limits, Refusal, Request, Schedule};
+use kauri_prompt::schedule::{Id, Limits, Nothing, Refusal, Request, Schedule, Shelf};
+use kauri_prompt::store::Store;
 use kauri_step::sample::Sampler;
 use kauri_step::stop::Stops;
 use kauri_tokenizer::Stream;
@@ -34,6 +35,7 @@ pub(super) struct Steps {
     /// A row of logits, to be changed by penalties.
     row: Vec<f32>,
     start: Instant,
+    waits: bool,
     shared: Arc<Shared>,
 }
 
@@ -78,6 +80,7 @@ impl Steps {
             promised_percent: serving.promised_percent,
             patience_ticks: serving.patience.as_millis() as u64,
             snapshot_pages: serving.snapshot_pages,
+            beside: engine.store.as_ref().map(Store::beside).unwrap_or_default(),
         });
         Self {
             schedule,
@@ -87,6 +90,7 @@ impl Steps {
             rows: Vec::with_capacity(running as usize),
             row: vec![0.0; engine.vocab as usize],
             start: Instant::now(),
+            waits: false,
             shared,
             engine,
         }
@@ -94,6 +98,11 @@ impl Steps {
 
     pub(super) fn is_idle(&self) -> bool {
         self.schedule.is_idle()
+    }
+
+    /// Whether the last step had nothing to do, for all that run wait for what the store was asked for.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waits
     }
 
     /// Takes a request in, or says why not.
@@ -176,14 +185,21 @@ impl Steps {
 
     /// Computes one step and tells those that are in it.
     pub(super) fn step(&mut self) {
-        if !self.schedule.step(self.start.elapsed().as_millis() as u64) {
+        let shelf: &mut dyn Shelf = match &mut self.engine.store {
+            Some(store) => store,
+            None => &mut Nothing,
+        };
+        let is_planned = self.schedule.step_beside(self.start.elapsed().as_millis() as u64, shelf);
+        self.waits = !is_planned && !self.is_idle();
+        if !is_planned {
             return;
         }
-        if let Err(error) = self.launch() {
-            return self.abandon(&error.to_string());
-        }
-        self.schedule.computed();
-        if let Err(error) = self.choose() {
+        let computed = self.launch().and_then(|()| {
+            self.schedule.computed();
+            self.choose()
+        });
+        // What has become known is copied out when everybody has heard of it.
+        if let Err(error) = computed.and_then(|()| self.carry()) {
             return self.abandon(&error.to_string());
         }
         self.publish();
@@ -202,14 +218,19 @@ impl Steps {
         self.publish();
     }
 
+    /// Does what was decided about pages and slots.
+    fn carry(&mut self) -> Result<(), Error> {
+        self.engine.carry(self.schedule.moves())?;
+        self.schedule.moved();
+        Ok(())
+    }
+
     fn launch(&mut self) -> Result<(), Error> {
+        self.carry()?;
         let Self { engine, schedule, batch, rows, .. } = self;
         batch.clear();
         rows.clear();
         let step = schedule.planned();
-        for copy in &step.copies {
-            engine.executor.copy_state(copy.from, copy.to)?;
-        }
         for work in &step.work {
             let tokens = &schedule.tokens(work.id)[work.start as usize..work.end as usize];
             let (pages, slot, reach) =
@@ -219,12 +240,19 @@ impl Steps {
                 rows.push(work.id);
             }
         }
+        // A step may only bring pages.
+        if batch.sequences.is_empty() {
+            return Ok(());
+        }
         engine.executor.launch(batch)?;
         engine.verify_unchanged()
     }
 
     /// Chooses the next token of every row and goes on, or ends, with it.
     fn choose(&mut self) -> Result<(), Error> {
+        if self.batch.sequences.is_empty() {
+            return Ok(());
+        }
         let mut work = std::mem::take(&mut self.rows);
         let choices: Vec<Choice<'_>> = work
             .iter()
@@ -313,6 +341,9 @@ impl Steps {
     }
 
     fn publish(&self) {
+        if let Some(store) = &self.engine.store {
+            *self.shared.stored.lock().unwrap_or_else(PoisonError::into_inner) = store.stored();
+        }
         *self.shared.status.lock().unwrap_or_else(PoisonError::into_inner) = self.schedule.status();
     }
 }

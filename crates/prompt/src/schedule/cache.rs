@@ -2,20 +2,21 @@
 
 use std::collections::HashSet;
 
-use crate::prefix::{NONE, Place, Prefixes};
+use crate::prefix::{Move, NONE, Place, Prefixes};
 
-use super::sequence::{Sequence, Stage};
-use super::{Schedule, StateCopy};
+use super::Schedule;
+use super::sequence::{Goal, Sequence, Stage};
+use super::shelf::{Look, Shelf};
 
 impl Sequence {
     /// Where its page of this number stands.
-    fn place(&self, page: usize) -> Place {
+    pub(super) fn place(&self, page: usize) -> Place {
         let parent = page.checked_sub(1).map_or(NONE, |before| self.table[before]);
         Place { parent, salt: self.salt, before: self.before(page) }
     }
 
     /// The known page that comes next behind the first `page` of its table, if it is known.
-    fn known_page(&self, prefixes: &Prefixes, page: usize, parent: u32) -> Option<u32> {
+    pub(super) fn known_page(&self, prefixes: &Prefixes, page: usize, parent: u32) -> Option<u32> {
         let page_tokens = prefixes.page_tokens();
         let place = Place { parent, salt: self.salt, before: self.before(page) };
         prefixes.find(&place, self.chains[page], &self.tokens[page * page_tokens..(page + 1) * page_tokens])
@@ -79,7 +80,7 @@ impl Schedule {
             if let Some((_, Some(from))) = snapshot
                 && from != to
             {
-                self.step.copies.push(StateCopy { from, to });
+                prefixes.decide(Move::CopyState { from, to });
             }
             to
         });
@@ -92,20 +93,15 @@ impl Schedule {
         self.sequences[place as usize] = Some(sequence);
     }
 
-    /// A prompt takes what has become known since, and says whether it reads on in this step: not where another prompt of the
-    /// step computes what it needs next, which `claims` tells.
-    pub(super) fn catch_up(&mut self, place: u32, claims: &mut HashSet<u64>) -> bool {
+    /// A prompt takes what has become known since, or is at hand outside, and says whether it reads on in this step: not where
+    /// what it needs next is on its way, or another prompt of the step computes it, which `claims` tells.
+    pub(super) fn catch_up(&mut self, place: u32, claims: &mut HashSet<u64>, shelf: &mut dyn Shelf) -> bool {
         let mut sequence = self.sequences[place as usize].take().expect("the request is not over");
         let before = sequence.computed;
         let reads = if self.limits.has_state {
-            self.catch_up_state(&mut sequence, claims)
+            self.catch_up_from_shelf(&mut sequence, shelf) && self.catch_up_state(&mut sequence, claims)
         } else {
-            let page_tokens = self.prefixes.page_tokens();
-            let most = sequence.adoptable(page_tokens);
-            while sequence.computed / page_tokens < most && self.adopt_next(&mut sequence) {}
-            let page = sequence.computed / page_tokens;
-            // What needs one token more is written, not read.
-            sequence.left() > 1 && (page >= most || claims.insert(sequence.chains[page]))
+            self.catch_up_pages(&mut sequence, claims, shelf)
         };
         if !sequence.returned {
             sequence.cached += (sequence.computed - before) as u32;
@@ -113,6 +109,47 @@ impl Schedule {
         }
         self.sequences[place as usize] = Some(sequence);
         reads
+    }
+
+    fn catch_up_pages(&mut self, sequence: &mut Sequence, claims: &mut HashSet<u64>, shelf: &mut dyn Shelf) -> bool {
+        let page_tokens = self.prefixes.page_tokens();
+        let most = sequence.adoptable(page_tokens);
+        while sequence.computed / page_tokens < most {
+            if self.adopt_next(sequence) {
+                continue;
+            }
+            // A page that it has begun itself it goes on with.
+            if !self.limits.beside.restores || !sequence.computed.is_multiple_of(page_tokens) {
+                break;
+            }
+            self.return_restored(sequence);
+            match self.fetch_page(sequence, most, shelf) {
+                Look::Had => sequence.computed += page_tokens,
+                Look::Waits => return false,
+                Look::Computes => break,
+            }
+        }
+        let page = sequence.computed / page_tokens;
+        // What needs one token more is written, not read.
+        sequence.left() > 1 && (page >= most || claims.insert(sequence.chains[page]))
+    }
+
+    /// A prompt with a state that was just begun is brought as far as states are kept. Says whether it goes on by itself.
+    fn catch_up_from_shelf(&mut self, sequence: &mut Sequence, shelf: &mut dyn Shelf) -> bool {
+        let page_tokens = self.prefixes.page_tokens();
+        if sequence.goal == Goal::Unasked {
+            let can_go_on = self.limits.beside.restores && sequence.computed.is_multiple_of(page_tokens);
+            let most = if can_go_on { sequence.adoptable(page_tokens) } else { 0 };
+            sequence.goal = self.furthest_state(sequence, most, shelf).map_or(Goal::Over, Goal::Pages);
+        }
+        let Goal::Pages(goal) = sequence.goal else { return true };
+        match self.restore(sequence, goal, shelf) {
+            Look::Waits => return false,
+            Look::Had => {}
+            Look::Computes => self.return_restored(sequence),
+        }
+        sequence.goal = Goal::Over;
+        true
     }
 
     /// Adopts the page that comes next, if it is known; what the sequence has of it goes back.
@@ -149,7 +186,7 @@ impl Schedule {
             }
             if let Some(from) = snapshot {
                 self.prefixes.touch(from);
-                self.step.copies.push(StateCopy { from, to: sequence.slot });
+                self.prefixes.decide(Move::CopyState { from, to: sequence.slot });
             }
         }
         let page = sequence.computed / page_tokens;
@@ -184,10 +221,13 @@ impl Schedule {
         sequence.computed = end;
         sequence.hash(pages.end, page_tokens);
         for page in pages.clone() {
-            let tokens = &sequence.tokens[page * page_tokens..(page + 1) * page_tokens];
-            let known =
-                self.prefixes.insert(sequence.table[page], &sequence.place(page), sequence.chains[page], tokens);
+            let own = sequence.table[page];
+            let tokens = sequence.page_of(page, page_tokens);
+            let known = self.prefixes.insert(own, &sequence.place(page), sequence.chains[page], tokens);
             sequence.table[page] = known;
+            if self.limits.beside.keeps && known == own {
+                self.prefixes.decide(Move::KeepPage(self.prefixes.kept(own, own)));
+            }
         }
         if self.limits.has_state && !pages.is_empty() && end.is_multiple_of(page_tokens) {
             self.keep_state(&mut sequence, pages.end);
@@ -202,21 +242,25 @@ impl Schedule {
     /// pages of it, and while it is written at the end of each page, where it takes the place of the one before.
     fn keep_state(&mut self, sequence: &mut Sequence, pages: usize) {
         let page = sequence.table[pages - 1];
+        let goal = (sequence.tokens.len() - 1) / self.prefixes.page_tokens();
+        let is_due = pages == goal || pages.is_multiple_of(self.limits.snapshot_pages.max(1) as usize);
+        if is_due && self.limits.beside.keeps {
+            self.prefixes.decide(Move::KeepState(self.prefixes.kept(page, sequence.slot)));
+        }
         if let Some(slot) = self.prefixes.snapshot(page) {
             return self.prefixes.touch(slot);
         }
-        let goal = (sequence.tokens.len() - 1) / self.prefixes.page_tokens();
         let slot = if sequence.left() == 0 {
             let trail = std::mem::replace(&mut sequence.trail, page);
             let lifted = if trail == NONE { None } else { self.prefixes.lift_slot(trail) };
             lifted.or_else(|| self.prefixes.take_slot())
-        } else if pages == goal || pages.is_multiple_of(self.limits.snapshot_pages.max(1) as usize) {
+        } else if is_due {
             self.prefixes.take_slot()
         } else {
             None
         };
         if let Some(to) = slot {
-            self.step.copies.push(StateCopy { from: sequence.slot, to });
+            self.prefixes.decide(Move::CopyState { from: sequence.slot, to });
             self.prefixes.keep_slot(to, page);
         }
     }
@@ -224,13 +268,13 @@ impl Schedule {
     /// A sequence lets go of its pages and its slot; what it computed stays known until others need the room.
     pub(super) fn release(&mut self, place: u32) {
         let mut sequence = self.sequences[place as usize].take().expect("the request is not over");
+        // Pages for a chunk that is not computed after all, or that wait for a state.
+        self.return_restored(&mut sequence);
+        let full = sequence.computed / self.prefixes.page_tokens();
+        self.note_use(&sequence, full);
+        self.keep_trail(&sequence, full);
         let (prefixes, has_state) = (&mut self.prefixes, self.limits.has_state);
         let page_tokens = prefixes.page_tokens();
-        let full = sequence.computed / page_tokens;
-        // Pages for a chunk that is not computed after all.
-        while sequence.table.len() > sequence.computed.div_ceil(page_tokens) {
-            prefixes.release(sequence.table.pop().expect("it is longer"));
-        }
         let mut slot = Some(sequence.slot);
         if sequence.table.len() > full {
             let page = sequence.table.pop().expect("it is longer");
@@ -251,6 +295,19 @@ impl Schedule {
             prefixes.release(page);
         }
         (sequence.computed, sequence.slot, sequence.trail, sequence.follows) = (0, NONE, NONE, false);
+        (sequence.goal, sequence.fetching) = (Goal::Unasked, None);
         self.sequences[place as usize] = Some(sequence);
+    }
+
+    /// A sequence with a state ends: the last one that it passed at the end of a page is kept.
+    fn keep_trail(&mut self, sequence: &Sequence, full: usize) {
+        if !self.limits.has_state || !self.limits.beside.keeps || full == 0 {
+            return;
+        }
+        let page = sequence.table[full - 1];
+        let at_end = (sequence.computed == full * self.prefixes.page_tokens()).then_some(sequence.slot);
+        if let Some(slot) = at_end.or_else(|| self.prefixes.snapshot(page)) {
+            self.prefixes.decide(Move::KeepState(self.prefixes.kept(page, slot)));
+        }
     }
 }

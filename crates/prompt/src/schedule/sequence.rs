@@ -50,6 +50,17 @@ pub(super) enum Stage {
     Running,
 }
 
+/// How far a sequence with a state is brought from outside: pages, with the state behind the last of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// Nobody has looked.
+    Unasked,
+    /// To the end of so many pages.
+    Pages(usize),
+    /// No further.
+    Over,
+}
+
 /// A request on its way.
 #[derive(Debug)]
 pub(super) struct Sequence {
@@ -84,6 +95,10 @@ pub(super) struct Sequence {
     pub(super) follows: bool,
     /// The page whose snapshot it took last while writing: only the latest is worth a slot.
     pub(super) trail: u32,
+    /// How far it is brought from outside, if it has a state.
+    pub(super) goal: Goal,
+    /// The tick from which it waits for something from outside.
+    pub(super) fetching: Option<u64>,
 }
 
 impl Sequence {
@@ -114,6 +129,8 @@ impl Sequence {
             returned: false,
             follows: false,
             trail: NONE,
+            goal: Goal::Unasked,
+            fetching: None,
         };
         sequence.hash(prompt / page_tokens, page_tokens);
         sequence

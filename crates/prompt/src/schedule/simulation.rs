@@ -5,12 +5,18 @@
 //! each step, that pages and slots are conserved and nobody can be stuck; at the end, that everybody got the answer that it
 //! gets alone. A seed settles everything. To look at one again, call `run` with it.
 //!
+//! Half of the loads have a shelf (`outside`), which takes its time, loses what it had, and gives back what lay there when it was told to
+//! keep it: a page that was read too late or too early spells something else.
+//!
 //! It stands beside the code, not among the crate's outer tests, so that bugs can be planted in private state: the product has no
 //! switch for them.
+
+mod outside;
 
 use std::collections::BTreeMap;
 
 use super::*;
+use outside::Outside;
 
 /// Tokens are small numbers, so that prefixes meet.
 const VOCAB: u64 = 6;
@@ -29,6 +35,10 @@ enum Bug {
     WrongPage,
     /// A state is not copied.
     LostState,
+    /// The shelf gives a page of another chain.
+    WrongStored,
+    /// The shelf gives the state behind another page.
+    WrongStoredState,
 }
 
 /// `SplitMix64` (Steele et al. 2014).
@@ -95,6 +105,11 @@ impl Machine {
         }
     }
 
+    /// The places of a page.
+    fn page_mut(&mut self, page: u32) -> &mut [u64] {
+        &mut self.places[page as usize * self.page_tokens..][..self.page_tokens]
+    }
+
     /// Computes one sequence's work and returns what comes after its last token; says what was not there or not its own.
     fn compute(&mut self, schedule: &Schedule, work: &Work) -> Result<u64, String> {
         let (tokens, table) = (schedule.tokens(work.id), schedule.pages(work.id));
@@ -148,6 +163,7 @@ fn load(random: &mut Random) -> (Limits, Vec<Asked>) {
         promised_percent: random.within(100, 900) as u32,
         patience_ticks: random.within(5, 200),
         snapshot_pages: random.within(1, 4) as u32,
+        beside: Beside::default(),
     };
     let hurry = random.within(0, 12);
     let mut arrival = 0;
@@ -207,6 +223,7 @@ struct Outcome {
 struct World {
     schedule: Schedule,
     machine: Machine,
+    outside: Outside,
     asked: Vec<Asked>,
     names: BTreeMap<Id, usize>,
     now: u64,
@@ -216,10 +233,12 @@ struct World {
 /// Runs the load of a seed to its end; says what went wrong.
 fn run(seed: u64, bug: Bug) -> Result<Outcome, String> {
     let mut random = Random(hash(seed + 1));
-    let (limits, asked) = load(&mut random);
+    let (mut limits, asked) = load(&mut random);
+    let outside = Outside::new(seed, &mut limits);
     let mut world = World {
         schedule: Schedule::new(&limits),
         machine: Machine::new(&limits),
+        outside,
         asked,
         names: BTreeMap::new(),
         now: 0,
@@ -235,13 +254,13 @@ fn run(seed: u64, bug: Bug) -> Result<Outcome, String> {
             return Err(format!("after {most} ticks somebody still waits: {:?}", world.schedule.status()));
         }
         world.arrive()?;
-        let busy = world.schedule.step(world.now);
+        let busy = world.schedule.step_beside(world.now, &mut world.outside);
         if !planted && random.one_in(4) {
             planted = world.plant(bug);
         }
         if busy {
             world.compute()?;
-        } else if !world.schedule.is_idle() {
+        } else if !world.schedule.is_idle() && !world.outside.is_busy() {
             return Err(format!("nothing to do, but not idle: {:?}", world.schedule.status()));
         }
         world.conserved()?;
@@ -284,11 +303,14 @@ impl World {
     fn compute(&mut self) -> Result<(), String> {
         self.outcome.steps += 1;
         let limits = self.schedule.limits;
-        let step = self.schedule.planned();
-        for copy in &step.copies {
-            self.machine.states[copy.to as usize] = self.machine.states[copy.from as usize];
+        let loads = self.schedule.moves().iter().filter(|next| matches!(next, Move::LoadPage { .. })).count();
+        if loads > (limits.batch_tokens / limits.page_tokens).max(1) as usize {
+            return Err(format!("a step of {loads} pages from outside"));
         }
-        let work = step.work.clone();
+        for next in self.schedule.moves() {
+            self.outside.carry(next, &mut self.machine)?;
+        }
+        let work = self.schedule.planned().work.clone();
         let tokens: u32 = work.iter().map(|work| work.end - work.start).sum();
         if tokens > limits.batch_tokens || work.len() > limits.running as usize {
             return Err(format!("a step of {tokens} tokens, {} sequences", work.len()));
@@ -308,6 +330,12 @@ impl World {
             self.outcome.trace = hash(self.outcome.trace ^ (work.id.number << 32 | u64::from(work.end)));
         }
         self.schedule.computed();
+        if self.outside.at_once() {
+            for next in self.schedule.moves() {
+                self.outside.carry(next, &mut self.machine)?;
+            }
+            self.schedule.moved();
+        }
         for (work, state) in work.iter().zip(after).filter(|(work, _)| work.output) {
             let asked = &mut self.asked[self.names[&work.id]];
             let reached = work.end == self.schedule.reach_tokens(work.id);
@@ -371,7 +399,9 @@ impl World {
             let work: usize = before
                 .map(|other| 2 * other.request.prompt.len() + 2 * other.request.max_tokens.unwrap_or(80).min(80))
                 .sum();
-            if waited > patience + work as u64 {
+            // What is on its way takes its time, a request may wait for it as long as it has patience, and loads may fail late.
+            let coming = if self.schedule.limits.beside.restores { work as u64 * 8 } else { 0 };
+            if waited > patience + work as u64 + coming {
                 return Err(format!("{:?} waited {waited} ticks, patience {patience}, work {work}", asked.id));
             }
         }
@@ -409,10 +439,36 @@ impl World {
                 let slots: Vec<u32> = schedule.step.work.iter().map(|work| schedule.at(work.id.place).slot).collect();
                 let states = &self.machine.states;
                 // A slot may hold the same state by chance: the sequence's own, from before it was sent back.
-                let differs = |copy: &StateCopy| states[copy.from as usize] != states[copy.to as usize];
-                let restores = |copy: &StateCopy| slots.contains(&copy.to) && differs(copy);
-                let restored = schedule.step.copies.iter().position(restores);
-                restored.map(|index| schedule.step.copies.remove(index)).is_some()
+                let restores = |next: &Move| match next {
+                    &Move::CopyState { from, to } => {
+                        slots.contains(&to) && states[from as usize] != states[to as usize]
+                    }
+                    _ => false,
+                };
+                let moves: Vec<Move> = schedule.moves().to_vec();
+                let Some(lost) = moves.iter().position(restores) else { return false };
+                schedule.moved();
+                let kept = moves.into_iter().enumerate().filter(|(index, _)| *index != lost);
+                kept.for_each(|(_, next)| schedule.prefixes.decide(next));
+                true
+            }
+            Bug::WrongStored | Bug::WrongStoredState => {
+                let kind = if bug == Bug::WrongStored { Kind::Page } else { Kind::State };
+                let used = schedule.step.work.iter().map(|work| (schedule.pages(work.id), schedule.slot(work.id)));
+                let used: Vec<(Vec<u32>, u32)> = used.map(|(pages, slot)| (pages.to_vec(), slot)).collect();
+                let matters = |next: &&Move| match next {
+                    Move::LoadPage { page, .. } => {
+                        kind == Kind::Page && used.iter().any(|(pages, _)| pages.contains(page))
+                    }
+                    Move::LoadState { slot, .. } => kind == Kind::State && used.iter().any(|used| used.1 == *slot),
+                    _ => false,
+                };
+                match schedule.moves().iter().find(matters) {
+                    Some(Move::LoadPage { name, .. } | Move::LoadState { name, .. }) => {
+                        self.outside.confuse(kind, *name)
+                    }
+                    _ => false,
+                }
             }
         }
     }
@@ -436,6 +492,7 @@ fn run_all(seeds: std::ops::Range<u64>) -> Status {
         let status = run(seed, Bug::None).unwrap_or_else(|fault| panic!("seed {seed}: {fault}")).status;
         sum.prompt_tokens += status.prompt_tokens;
         sum.cached_tokens += status.cached_tokens;
+        sum.restored_tokens += status.restored_tokens;
         sum.preemptions += status.preemptions;
         sum.evictions += status.evictions;
         drop(named);
@@ -450,6 +507,7 @@ fn ten_thousand_loads_end_well() {
     // The loads reach what they are there for.
     assert!(sum.preemptions > 10_000 && sum.evictions > 10_000, "{sum:?}");
     assert!(sum.cached_tokens * 10 > sum.prompt_tokens, "{sum:?}");
+    assert!(sum.restored_tokens > 10_000, "{sum:?}");
 }
 
 #[test]
@@ -503,4 +561,16 @@ fn a_state_that_was_not_copied_is_caught() {
     let (planted, seen) = caught(Bug::LostState, "the state is of other tokens");
     // Where two copies are chained, the slot can hold the right state by chance.
     assert!(planted > 10 && seen * 10 >= planted * 9, "{seen} of {planted}");
+}
+
+#[test]
+fn a_page_of_another_chain_from_outside_is_caught() {
+    let (planted, seen) = caught(Bug::WrongStored, "does not spell");
+    assert!(planted > 20 && seen == planted, "{seen} of {planted}");
+}
+
+#[test]
+fn a_state_of_another_page_from_outside_is_caught() {
+    let (planted, seen) = caught(Bug::WrongStoredState, "the state is of other tokens");
+    assert!(planted > 10 && seen == planted, "{seen} of {planted}");
 }

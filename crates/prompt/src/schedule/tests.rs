@@ -15,6 +15,7 @@ const LIMITS: Limits = Limits {
     promised_percent: 1000,
     patience_ticks: 1000,
     snapshot_pages: 4,
+    beside: Beside { keeps: false, spills: false, restores: false },
 };
 
 fn request(prompt: &[u32], max_tokens: usize) -> Request {
@@ -238,7 +239,7 @@ fn a_state_goes_on_where_it_was_left_and_from_the_end_of_a_prompt() {
     let turn = [&prompt[..], &[7; 9], &tokens(2, 5)].concat();
     let id = schedule.submit(request(&turn, 1), 0).unwrap();
     assert_eq!(step(&mut schedule, 0, 7), [(id, 1)], "up to the end of the prompt's last full page");
-    assert_eq!((schedule.cached_tokens(id), schedule.planned().copies.len()), (59, 1));
+    assert_eq!((schedule.cached_tokens(id), schedule.moves().len()), (59, 1));
     drain(&mut schedule);
     // Another answer to the same prompt starts at its last full page: 48 of 50 tokens.
     let again = [&prompt[..], &[8]].concat();
