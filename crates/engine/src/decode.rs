@@ -35,6 +35,16 @@ impl Session<'_> {
     pub fn generate(
         &mut self,
         request: &Request,
+        event: impl FnMut(Event<'_>) -> ControlFlow<()>,
+    ) -> Result<Done, Error> {
+        let done = self.answer(request, event);
+        self.conclude();
+        done
+    }
+
+    fn answer(
+        &mut self,
+        request: &Request,
         mut event: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Done, Error> {
         let start = Instant::now();

@@ -1,5 +1,7 @@
 //! One conversation: what of it is in the cache, and how to bring the cache to a new prompt.
 
+mod remembered;
+
 use std::ops::ControlFlow;
 
 use kauri_device::{Batch, Choice};
@@ -18,6 +20,8 @@ pub struct Session<'e> {
     pages: Vec<u32>,
     reach_tokens: u32,
     batch: Batch,
+    /// The last state that it passed while it wrote.
+    trail: Option<remembered::Trail>,
 }
 
 /// What bringing the cache to a prompt took.
@@ -33,7 +37,7 @@ impl<'e> Session<'e> {
         let (reach_tokens, plan) = (engine.window_tokens(), engine.executor.plan());
         let pages = Vec::with_capacity(reach_tokens.div_ceil(plan.page_tokens) as usize);
         let batch = Batch::with_room(plan);
-        Self { engine, tokens: Vec::with_capacity(reach_tokens as usize), pages, reach_tokens, batch }
+        Self { engine, tokens: Vec::with_capacity(reach_tokens as usize), pages, reach_tokens, batch, trail: None }
     }
 
     /// The engine.
@@ -69,10 +73,13 @@ impl<'e> Session<'e> {
         // A state holds all that was computed: it goes on, or starts over.
         let cached_tokens = if self.engine.has_state && kept < self.tokens.len() { 0 } else { kept };
         self.truncate(cached_tokens);
+        self.restore(prompt)?;
+        let cached_tokens = self.tokens.len();
         let step = self.engine.executor.plan().batch_tokens as usize;
-        for chunk in prompt[cached_tokens..].chunks(step) {
-            let last = self.tokens.len() + chunk.len() == prompt.len();
-            self.launch(chunk, usize::from(last))?;
+        while self.tokens.len() < prompt.len() {
+            let rest = &prompt[self.tokens.len()..];
+            let chunk = &rest[..rest.len().min(self.chunk(prompt.len(), step))];
+            self.launch(chunk, usize::from(chunk.len() == rest.len()))?;
             if progress(self.tokens.len()).is_break() {
                 break;
             }
@@ -108,12 +115,7 @@ impl<'e> Session<'e> {
 
     /// Launches the next tokens of the sequence; the logits of the last `outputs` are computed.
     pub(crate) fn launch(&mut self, tokens: &[u32], outputs: usize) -> Result<(), Error> {
-        let page_tokens = self.engine.executor.plan().page_tokens as usize;
-        let needed = (self.tokens.len() + tokens.len()).div_ceil(page_tokens);
-        while self.pages.len() < needed {
-            let page = self.engine.pages.take().expect("the window was checked against the pool");
-            self.pages.push(page);
-        }
+        self.take_pages((self.tokens.len() + tokens.len()).div_ceil(self.page_tokens()));
         self.batch.clear();
         self.batch.push(tokens, self.tokens.len() as u32, &self.pages, SLOT, self.reach_tokens, outputs);
         let launched = self.engine.executor.launch(&self.batch).map_err(Error::from);
@@ -122,8 +124,21 @@ impl<'e> Session<'e> {
             self.truncate(0);
             return Err(error);
         }
+        let before = self.tokens.len();
         self.tokens.extend_from_slice(tokens);
-        Ok(())
+        self.keep(before)
+    }
+
+    /// Sees that it has so many pages.
+    fn take_pages(&mut self, needed: usize) {
+        while self.pages.len() < needed {
+            let page = self.engine.pages.take().expect("the window was checked against the pool");
+            self.pages.push(page);
+        }
+    }
+
+    fn page_tokens(&self) -> usize {
+        self.engine.executor.plan().page_tokens as usize
     }
 
     /// Sets how long the sequence may become; forgets what was computed for another length where that matters.
