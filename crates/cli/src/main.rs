@@ -4,6 +4,7 @@
 //! standard error; what was asked for goes to standard output.
 #![forbid(unsafe_code)]
 
+mod cache_options;
 mod commands;
 mod failure;
 mod input;

@@ -12,6 +12,7 @@ use kauri_engine::{Chat, DEFAULT_NAME, Engine, Error, Finish, is_model};
 
 use self::answer::{Format, Manner};
 use self::sampling_options::SamplingOptions;
+use crate::cache_options::CacheOptions;
 use crate::failure::{BadInput, Interrupted, about_model};
 use crate::input;
 use crate::interrupt::{self, Second};
@@ -59,6 +60,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     model: ModelOptions,
+
+    #[command(flatten)]
+    cache: CacheOptions,
 }
 
 const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
@@ -66,6 +70,7 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
   kauri run model.gguf \"Name three colours.\" --temperature 0 --stats
   git diff | kauri run model.gguf --system \"Review this change.\"
   kauri run --raw \"Once upon a time\" --max-tokens 100 --seed 7
+  kauri run --cache-dir ~/.cache/kauri/pages model.gguf - < report.txt    quicker the second time
   kauri run                       a conversation; /help lists what else you may type";
 
 /// What the positional arguments mean.
@@ -95,10 +100,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bail!(BadInput(format!("{option} needs a prompt; give one as an argument or on standard input")));
     }
     let name = words.model.as_deref();
+    let remembering = arguments.cache.remembering(0.0)?;
     let mut engine = Engine::load(name, &arguments.model.options()).map_err(|error| about_model(name, error))?;
     if !engine.writes() {
         bail!(Error::OnlyReads);
     }
+    engine.remember(&remembering)?;
     let manner = Manner {
         sampling: arguments.sampling.over(&engine.defaults().sampling),
         stops: arguments.sampling.stops.clone(),

@@ -22,6 +22,7 @@ use serde_json::{Value as Json, json};
 
 use super::terminal::Status;
 use super::{Output, TOKENS_MAX, check_size, title};
+use crate::cache_options::CacheOptions;
 use crate::failure::{BadInput, about_model};
 use crate::model_options::ModelOptions;
 use load::{Length, Outline, Synthetic};
@@ -71,6 +72,13 @@ pub struct Arguments {
     /// Tokens that the cache holds, all requests together: how many it gets here, or what the server has (for what could be known).
     #[arg(long, value_name = "N")]
     cache_tokens: Option<u32>,
+
+    #[command(flatten)]
+    cache: CacheOptions,
+
+    /// Gigabytes of memory for pages that the cache has no room for.
+    #[arg(long, value_name = "GB", conflicts_with = "url", default_value_t = 0.0)]
+    cache_ram_gb: f64,
 
     /// Goodput counts answers whose first token came within so many milliseconds.
     #[arg(long, value_name = "MS")]
@@ -216,6 +224,9 @@ impl Arguments {
                 return Err(BadInput(format!("{flag} {value}: give {what}")));
             }
         }
+        if self.server.url.is_some() && self.cache.cache_dir.is_some() {
+            return Err(BadInput("--cache-dir is for an engine in this process: leave it out, or --url".to_owned()));
+        }
         let scale = self.load.time_scale;
         if !(0.0..=TIME_SCALE_MAX).contains(&scale) {
             return Err(BadInput(format!(
@@ -290,6 +301,7 @@ impl Arguments {
         options.batch_tokens = options.batch_tokens.max(sequences);
         options.cache_tokens = self.cache_tokens;
         options.context_tokens = options.context_tokens.or(Some(needed));
+        let remembering = self.cache.remembering(self.cache_ram_gb)?;
         let mut engine = match Engine::load(self.model.model.as_deref(), &options) {
             Err(Error::Window(window)) if window.asked == needed => {
                 let trained = window.trained;
@@ -306,6 +318,7 @@ impl Arguments {
                  or give more with --context or --cache-tokens"
             )));
         }
+        engine.remember(&remembering)?;
         let plan = *engine.executor().plan();
         let cache_tokens = u64::from(plan.pages) * u64::from(plan.page_tokens);
         let rules = Serving { chunk_tokens: self.chunk_tokens, waiting: self.load.open(), ..Serving::default() };
