@@ -215,3 +215,19 @@ fn serving_reports_what_was_written_and_how_long_each_waited() {
         assert_eq!(output.status.code(), Some(2), "{flag} {value}");
     }
 }
+
+#[test]
+fn a_remembered_conversation_is_known_whole_after_a_restart() {
+    let sizes =
+        ["--prompt-tokens", "100", "--gen-tokens", "8", "--turn-tokens", "4", "--repeat", "1", "--threads", "2"];
+    let object = json(&[&["reuse", "--json"], &sizes[..]].concat());
+    for way in ["cold", "warm", "restarted"] {
+        positive(&object["ttft_ms"], way);
+    }
+    let share = |way: &str| object["cached_token_share"][way].as_f64();
+    assert_eq!(share("cold"), Some(0.0));
+    // 112 tokens: the seven that were written of eight, and three full pages.
+    assert_eq!((share("warm"), share("restarted")), (Some(107.0 / 112.0), Some(96.0 / 112.0)));
+    let output = bench(&["reuse", "--repeat", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -8,6 +8,7 @@ mod drive;
 mod ladder;
 mod plot;
 mod report;
+mod reuse;
 mod serve;
 mod speed;
 mod statistics;
@@ -32,6 +33,7 @@ Examples:
   kauri bench --model m.gguf --depth 4096        an answer at the end of a long context
   kauri bench --frontiers --plot speed.svg       how speed falls as the context grows, and the picture
   kauri bench ladder --plot ladder.svg           what each step from the plainest engine to this one gains
+  kauri bench reuse --prompt-tokens 2000         what a remembered conversation saves, after a restart too
   kauri bench serve --concurrency 8              many requests at once, and how long each waits
   kauri bench serve --url http://127.0.0.1:8080  the same on a server";
 
@@ -49,6 +51,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Kind {
     Ladder(ladder::Arguments),
+    Reuse(reuse::Arguments),
     Serve(Box<serve::Arguments>),
 }
 
@@ -72,6 +75,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.kind {
         None => speed::run(&arguments.speed),
         Some(Kind::Ladder(ladder)) => ladder::run(ladder),
+        Some(Kind::Reuse(reuse)) => reuse::run(reuse),
         Some(Kind::Serve(serve)) => serve::run(serve),
     }
 }
