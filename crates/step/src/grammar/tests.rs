@@ -1,0 +1,249 @@
+use std::time::Instant;
+
+use kauri_formats::Checkpoint;
+use kauri_tokenizer::Special;
+
+use super::*;
+
+/// The vocabulary of the model that is in the repository.
+fn tokenizer() -> Tokenizer {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/kauri-nano-Q4_K_M.gguf");
+    Tokenizer::from_checkpoint(&Checkpoint::open(path).unwrap()).unwrap()
+}
+
+struct Bench {
+    tokenizer: Tokenizer,
+    compiler: Compiler,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let tokenizer = tokenizer();
+        let compiler = Compiler::new(&tokenizer, tokenizer.vocab_size());
+        Self { tokenizer, compiler }
+    }
+
+    fn compile(&self, grammar: Grammar) -> Compiled {
+        self.compiler.compile(&grammar).unwrap_or_else(|error| panic!("{grammar:?}: {error}"))
+    }
+
+    fn schema(&self, schema: &Value) -> Compiled {
+        self.compile(Grammar::JsonSchema(schema.to_string()))
+    }
+
+    /// Whether a text obeys, each token of it asked of the mask where none is certain.
+    fn obeys(&self, compiled: &Compiled, text: &str) -> bool {
+        let mut constraint = compiled.start(&[]);
+        self.tokenizer.encode(text, Special::Text).into_iter().all(|token| constraint.commit(token).is_ok())
+            && constraint.may_end()
+    }
+
+    fn assert(&self, grammar: Grammar, yes: &[&str], no: &[&str]) {
+        let compiled = self.compile(grammar.clone());
+        yes.iter().for_each(|text| assert!(self.obeys(&compiled, text), "{grammar:?} lets {text:?} through"));
+        no.iter().for_each(|text| assert!(!self.obeys(&compiled, text), "{grammar:?} keeps {text:?} out"));
+    }
+}
+
+#[test]
+fn each_kind_of_grammar_lets_through_what_it_says() {
+    let bench = Bench::new();
+    let schema = |schema: Value| Grammar::JsonSchema(schema.to_string());
+    bench.assert(
+        Grammar::Json,
+        &["1", "[1, {\"a\": null}]", "\"x\"", "{\n  \"a\": 1\n}"],
+        &["", "{", "[1,]", "a", "01"],
+    );
+    bench.assert(Grammar::JsonObject, &["{}", "{\"a\": [1]}"], &["1", "[]", "\"x\""]);
+    bench.assert(Grammar::Regex(r"^\d{2}-[a-c]+".to_owned()), &["12-abc"], &["12-", "12-d", "1-a", "12-a."]);
+    bench.assert(Grammar::Regex("a*".to_owned()), &["", "aaa"], &["b"]);
+    bench.assert(
+        Grammar::Choice(vec!["yes".into(), "yes, sir".into(), "no.*".into()]),
+        &["yes", "yes, sir", "no.*"],
+        &["", "yes,", "nox"],
+    );
+    bench.assert(Grammar::Lark("start: \"a\" b\nb: \"b\" b | \"c\"".to_owned()), &["ac", "abbbc"], &["ab", "c"]);
+    bench.assert(
+        Grammar::Gbnf("root ::= \"a\" root? \"b\" | [x-z]{2}".to_owned()),
+        &["ab", "aabb", "aaxybb", "zz"],
+        &["aab", "x", "aabbb"],
+    );
+    bench.assert(Grammar::Gbnf("root ::= [a]* \"ab\"".to_owned()), &["ab", "aaab"], &["aa", "abb"]);
+    let person = json!({
+        "type": "object",
+        "properties": { "name": { "type": "string", "minLength": 1 }, "age": { "type": "integer", "minimum": 0, "maximum": 150 } },
+        "required": ["name"], "additionalProperties": false
+    });
+    bench.assert(
+        schema(person),
+        &["{\"name\":\"A\"}", "{ \"name\": \"Zoë\", \"age\": 150 }", "{\n  \"name\": \"A\"\n}"],
+        &["{}", "{\"name\":\"\"}", "{\"name\":\"A\",\"age\":151}", "{\"name\":\"A\",\"b\":1}", "{\"name\":\"A\"} "],
+    );
+    let list = json!({ "$defs": { "n": { "type": ["object", "null"], "properties": { "next": { "$ref": "#/$defs/n" } }, "additionalProperties": false } }, "$ref": "#/$defs/n" });
+    bench.assert(schema(list), &["null", "{\"next\":{\"next\":null}}"], &["{\"next\":1}", "{\"last\":null}"]);
+    let dependent = json!({ "type": "object", "properties": { "card": { "type": "integer" }, "address": { "type": "string" } }, "dependentRequired": { "card": ["address"] } });
+    bench.assert(
+        schema(dependent),
+        &["{}", "{\"address\":\"x\"}", "{\"card\":1,\"address\":\"x\"}"],
+        &["{\"card\":1}"],
+    );
+    bench.assert(
+        schema(json!({ "type": "number", "multipleOf": 0.25, "minimum": -1, "exclusiveMaximum": 1 })),
+        &["0.25", "-0.75", "0", "-1"],
+        &["0.3", "1", "-1.25"],
+    );
+    bench.assert(
+        schema(json!({ "type": "string", "format": "date", "pattern": "^20" })),
+        &["\"2024-02-29\""],
+        &["\"2023-02-29\"", "\"1999-01-01\""],
+    );
+    bench.assert(
+        schema(json!({ "propertyNames": { "pattern": "^x-" }, "type": "object" })),
+        &["{}", "{\"x-a\":1}"],
+        &["{\"a\":1}"],
+    );
+}
+
+#[test]
+fn forced_tokens_are_what_must_come_and_the_mask_is_what_may() {
+    let bench = Bench::new();
+    let compiled = bench.schema(&json!({ "type": "object", "properties": { "temperature_celsius": { "const": true } }, "required": ["temperature_celsius"], "additionalProperties": false }));
+    let mut constraint = compiled.start(&[7]);
+    let mut text = Vec::new();
+    let mut asked = 0;
+    while !constraint.is_done() {
+        let forced = constraint.forced();
+        forced.iter().for_each(|&token| text.extend(bench.tokenizer.token_bytes(token).unwrap()));
+        if constraint.is_done() {
+            break;
+        }
+        let mask = constraint.advance().unwrap();
+        assert!(!mask.allows(7), "an end where none may be");
+        // The longest token that leaves no space between.
+        let ids = (0..bench.tokenizer.vocab_size() as u32).filter(|&id| mask.allows(id));
+        let bytes = |id: u32| bench.tokenizer.token_bytes(id).unwrap();
+        let token =
+            ids.filter(|&id| !bytes(id).iter().any(u8::is_ascii_whitespace)).max_by_key(|&id| bytes(id).len()).unwrap();
+        text.extend(bytes(token));
+        constraint.commit(token).unwrap();
+        asked += 1;
+    }
+    assert_eq!(String::from_utf8(text).unwrap(), "{\"temperature_celsius\":true}");
+    assert!(asked <= 6, "{asked} tokens were asked for");
+    assert!(constraint.advance().unwrap().allows(7) && constraint.mask().count() == 1);
+    assert_eq!(constraint.commit(5), Err(Error::Disobeyed(5)));
+    assert!(constraint.forced().is_empty());
+}
+
+#[test]
+fn special_tokens_never_obey_and_end_tokens_only_where_an_end_may_be() {
+    let bench = Bench::new();
+    let specials: Vec<u32> =
+        (0..bench.tokenizer.vocab_size() as u32).filter(|&id| bench.tokenizer.is_special(id)).collect();
+    assert!(!specials.is_empty());
+    let end = bench.tokenizer.end_tokens()[0];
+    let mut constraint = bench.compile(Grammar::Regex(r"[^]*".to_owned())).start(&[end]);
+    let mask = constraint.advance().unwrap();
+    let allowed: Vec<u32> = specials.iter().copied().filter(|&id| mask.allows(id)).collect();
+    assert_eq!(allowed, [end]);
+    for &special in &specials {
+        assert_eq!(constraint.commit(special), Err(Error::Disobeyed(special)));
+    }
+}
+
+#[test]
+fn two_answers_from_one_grammar_do_not_meet_and_equal_texts_are_compiled_once() {
+    let bench = Bench::new();
+    let grammar = Grammar::Choice(vec!["ab".to_owned(), "cd".to_owned()]);
+    let compiled = bench.compile(grammar.clone());
+    let (mut first, mut second) = (compiled.start(&[]), compiled.start(&[]));
+    assert!(first.commit_bytes(b"a"));
+    assert!(second.commit_bytes(b"cd") && second.is_done() && !first.is_done());
+    assert!(first.commit_bytes(b"b") && first.is_done());
+    assert!(Arc::ptr_eq(&compiled.prototype, &bench.compile(grammar).prototype));
+}
+
+#[test]
+fn a_shared_mask_is_the_one_that_would_have_been_worked_out() {
+    let bench = Bench::new();
+    let grammar = Grammar::Choice(vec!["abc".to_owned(), "abd".to_owned(), "xyz".to_owned()]);
+    let compiled = bench.compile(grammar.clone());
+    let walk = |compiled: &Compiled, text: &[u8]| {
+        let mut constraint = compiled.start(&[]);
+        assert!(text.is_empty() || constraint.commit_bytes(text));
+        constraint.advance().unwrap().clone()
+    };
+    for text in [&b""[..], b"a", b"ab", b"x", b""] {
+        let alone = Compiler::new(&bench.tokenizer, bench.tokenizer.vocab_size()).compile(&grammar).unwrap();
+        assert_eq!(walk(&compiled, text), walk(&alone, text), "{text:?}");
+    }
+    assert_eq!(compiled.prototype.shared.lock().unwrap().len(), 4);
+}
+
+#[test]
+fn bytes_tell_where_a_text_stops_obeying() {
+    let bench = Bench::new();
+    let compiled = bench.schema(&json!({ "enum": ["green", "grey"] }));
+    assert_eq!(compiled.start(&[]).accepted_bytes(b"\"green\""), 7);
+    assert_eq!(compiled.start(&[]).accepted_bytes(b"\"gray\""), 3);
+    assert_eq!(compiled.start(&[]).accepted_bytes(b"x"), 0);
+}
+
+/// Not a measurement: a bound that only what grows without limit misses.
+#[test]
+fn hostile_grammars_end_with_an_error_that_says_why() {
+    let bench = Bench::new();
+    let chain: serde_json::Map<String, Value> = (0..900)
+        .map(|n| {
+            (
+                format!("d{n}"),
+                json!({ "allOf": [{ "$ref": format!("#/$defs/d{}", n + 1) }, { "required": [format!("k{n}")] }] }),
+            )
+        })
+        .chain([("d900".to_owned(), json!(true))])
+        .collect();
+    let hostile = [
+        ("deep", "{\"items\":".repeat(10_000) + "true" + &"}".repeat(10_000)),
+        ("large", format!("{{\"description\":\"{}\"}}", "a".repeat(10 << 20))),
+        ("circle", json!({ "$ref": "#" }).to_string()),
+        ("pattern", json!({ "type": "string", "pattern": "^((a{1,1000}){1,1000}){1,1000}b$" }).to_string()),
+        ("patterns", json!({ "type": "string", "allOf": (0..60).map(|n| json!({ "pattern": format!("(a|b)*a(a|b){{{n}}}") })).collect::<Vec<_>>() }).to_string()),
+        ("alternatives", json!({ "allOf": (0..30).map(|n| json!({ "anyOf": [{ "required": [format!("a{n}")] }, { "required": [format!("b{n}")] }] })).collect::<Vec<_>>() }).to_string()),
+        ("names", json!({ "patternProperties": (0..12).map(|n| (format!("(a|b)*{n}(a|b){{{n}}}$"), json!(true))).collect::<serde_json::Map<_, _>>() }).to_string()),
+        ("chain", json!({ "$defs": chain, "$ref": "#/$defs/d0" }).to_string()),
+        ("counts", json!({ "type": "array", "minItems": 1_000_000, "items": { "type": "array", "minItems": 1_000_000 } }).to_string()),
+        ("choices", json!({ "enum": (0..15_000).map(|n| format!("{n:0>60}")).collect::<Vec<_>>() }).to_string()),
+        ("oneOf", json!({ "oneOf": (0..300).map(|n| json!({ "type": "object", "required": [format!("k{n}")] })).collect::<Vec<_>>() }).to_string()),
+    ];
+    for (name, text) in hostile {
+        let start = Instant::now();
+        let result = bench.compiler.compile(&Grammar::JsonSchema(text));
+        println!(
+            "{name}: {:.1?}, {}",
+            start.elapsed(),
+            result.map_or_else(|error| error.to_string(), |_| "accepted".to_owned())
+        );
+        assert!(start.elapsed().as_secs() < 5, "{name} takes {:?}", start.elapsed());
+    }
+    let lark = [
+        ("lark circle", "start: start".to_owned()),
+        ("lark deep", format!("start: {}\"a\"{}", "(".repeat(5000), ")".repeat(5000))),
+        ("lark schema", "start: %json {\"not\": true}".to_owned()),
+        ("lark pattern", "start: /((a|b)*a(a|b){30}){40}/".to_owned()),
+        (
+            "lark rules",
+            (0..3000).map(|n| format!("r{n}: r{} r{}\n", n + 1, n + 1)).collect::<String>()
+                + "start: r0\nr3000: \"a\"\n",
+        ),
+    ];
+    for (name, text) in lark {
+        let start = Instant::now();
+        let result = bench.compiler.compile(&Grammar::Lark(text));
+        println!(
+            "{name}: {:.1?}, {}",
+            start.elapsed(),
+            result.map_or_else(|error| error.to_string(), |_| "accepted".to_owned())
+        );
+        assert!(start.elapsed().as_secs() < 5, "{name} takes {:?}", start.elapsed());
+    }
+}
