@@ -69,6 +69,7 @@ pub fn about_model(name: Option<&str>, error: Error) -> anyhow::Error {
         Error::File(_)
         | Error::Sampling(_)
         | Error::Stop(_)
+        | Error::Grammar(_)
         | Error::NoTemplate
         | Error::EmptyPrompt
         | Error::PromptTooLong { .. }

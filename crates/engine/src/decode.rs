@@ -1,14 +1,21 @@
 //! The loop of an answer: launch, choose, hand over the text, until something ends it.
+//!
+//! Under a constraint, the mask of the next token is worked out while the device computes (`masks.rs`), and tokens that are certain
+//! are appended to the one that was chosen: they are computed in one step with it.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use kauri_device::Choice;
+use kauri_step::grammar::{Compiled, Constraint};
 use kauri_step::sample::{Sampler, Sampling};
 use kauri_step::stop::Stops;
+use kauri_tokenizer::Stream;
 
 use crate::error::Error;
 use crate::events::{Done, Event, Finish};
+use crate::masks::Masks;
 use crate::session::Session;
 
 /// What is asked for.
@@ -24,6 +31,24 @@ pub struct Request {
     pub max_tokens: Option<usize>,
     /// Tokens that end the answer.
     pub end_tokens: Vec<u32>,
+    /// What the answer must obey; anything goes where unset. Made by [`crate::Engine::compile`] or [`crate::Service::compile`] of the
+    /// same model.
+    pub constraint: Option<Compiled>,
+}
+
+impl Request {
+    /// The constraint at its beginning, and the tokens that are certain before any is chosen. Where they would not fit they are
+    /// left to be chosen, one by one, until the window or the limit ends the answer.
+    pub(crate) fn begin(&self, window: usize) -> (Option<Box<Constraint>>, Vec<u32>) {
+        let Some(compiled) = &self.constraint else { return (None, Vec::new()) };
+        let mut constraint = compiled.start(&self.end_tokens);
+        let forced = constraint.forced();
+        let room = window.saturating_sub(self.prompt.len() + 1).min(self.max_tokens.unwrap_or(usize::MAX));
+        if forced.len() <= room {
+            return (Some(Box::new(constraint)), forced);
+        }
+        (Some(Box::new(compiled.start(&self.end_tokens))), Vec::new())
+    }
 }
 
 impl Session<'_> {
@@ -48,80 +73,232 @@ impl Session<'_> {
         mut event: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Done, Error> {
         let start = Instant::now();
-        let vocab = self.engine.vocab as usize;
-        let mut sampler = Sampler::new(request.sampling, vocab)?;
-        let greedy = request.sampling.is_greedy();
-        let mut row = vec![0.0; if greedy { 0 } else { vocab }];
-        let mut stops = Stops::new(&request.stops)?;
-        let mut stream = self.engine.tokenizer.stream_after(&request.prompt);
-        stops.reserve(stream.text_bytes_max());
+        let mut chooser = Chooser::new(&request.sampling, self.engine.vocab as usize)?;
         let window = self.engine.window_tokens() as usize;
         let total = request.prompt.len();
         let reach = request.max_tokens.map_or(window, |most| window.min(total + most));
+        let mut answer = Writing::new(request, window, self.engine.tokenizer.stream_after(&request.prompt), start)?;
+        let (constraint, forced) = request.begin(window);
+        let mut guide = constraint.map(Guide::new);
+        let prompt = if forced.is_empty() {
+            Cow::Borrowed(&request.prompt)
+        } else {
+            Cow::Owned([&request.prompt[..], &forced].concat())
+        };
 
         let mut cancelled = false;
-        let synced = self.sync(&request.prompt, reach as u32, |done| {
-            let flow = event(Event::Prefill { done, total });
+        guide.iter_mut().for_each(Guide::begin);
+        let synced = self.sync(&prompt, reach as u32, |done| {
+            let flow = event(Event::Prefill { done: done.min(total), total });
             cancelled |= flow.is_break();
             flow
         })?;
-        let mut done = Done {
+        answer.done.cached_tokens = synced.cached_tokens.min(total);
+        if cancelled {
+            return Ok(answer.done);
+        }
+        let mut finish = answer.hear_all(&forced, total, &mut event);
+        while finish.is_none() {
+            if request.max_tokens.is_some_and(|most| answer.done.output_tokens >= most) {
+                finish = Some(Finish::Length);
+                continue;
+            }
+            let complete = match &mut guide {
+                Some(guide) => guide.finish()?,
+                None => false,
+            };
+            finish = if complete {
+                Some(Finish::Complete)
+            } else {
+                let token = self.choose(&mut chooser, guide.as_ref())?;
+                self.go_on(token, guide.as_mut(), &mut answer, &mut event)?
+            };
+        }
+        Ok(answer.end(finish.expect("the loop ends with one"), event))
+    }
+
+    /// What becomes of the answer with `token`: the text of it and of what must follow it, and the next step; or the end.
+    fn go_on(
+        &mut self,
+        token: u32,
+        mut guide: Option<&mut Guide>,
+        answer: &mut Writing<'_>,
+        event: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
+    ) -> Result<Option<Finish>, Error> {
+        answer.note_time();
+        if answer.request.end_tokens.contains(&token) {
+            return Ok(Some(Finish::EndToken));
+        }
+        let mut written = std::mem::take(&mut answer.written);
+        written.clear();
+        written.push(token);
+        if let Some(guide) = &mut guide {
+            guide.constraint()?.commit(token)?;
+            written.extend(guide.constraint()?.forced());
+        }
+        if let Some(finish) = answer.hear_all(&written, self.tokens.len(), event) {
+            return Ok(Some(finish));
+        }
+        if let Some(guide) = guide {
+            if guide.constraint()?.is_done() {
+                return Ok(Some(Finish::Complete));
+            }
+            guide.begin();
+        }
+        let step = self.engine.executor.plan().batch_tokens as usize;
+        for (index, chunk) in written.chunks(step).enumerate() {
+            self.launch(chunk, usize::from((index + 1) * step >= written.len()))?;
+        }
+        answer.written = written;
+        Ok(None)
+    }
+
+    /// The next token from the logits of the launched step: on the device where it can, else by the sampler, which works on a
+    /// copy of the row.
+    fn choose(&mut self, chooser: &mut Chooser, guide: Option<&Guide>) -> Result<u32, Error> {
+        let mask = guide.and_then(Guide::mask);
+        let Some(sampler) = &mut chooser.sampler else {
+            let sampled = self.engine.executor.sample(&[Choice::Greedy { mask }])?;
+            return sampled.tokens[0].ok_or(Error::NotFinite);
+        };
+        chooser.row.copy_from_slice(self.engine.executor.sample(&[Choice::Logits])?.logits);
+        let position = self.tokens.len() as u64;
+        let choice = sampler.sample(&mut chooser.row, mask, position, &self.tokens);
+        choice.map(|choice| choice.token).ok_or(Error::NotFinite)
+    }
+}
+
+/// How tokens are chosen.
+struct Chooser {
+    /// None where the most likely token is the one.
+    sampler: Option<Sampler>,
+    /// A row of logits, to be changed by penalties.
+    row: Vec<f32>,
+}
+
+impl Chooser {
+    fn new(sampling: &Sampling, vocab: usize) -> Result<Self, Error> {
+        let sampler = Sampler::new(*sampling, vocab)?;
+        let greedy = sampling.is_greedy();
+        Ok(Self { sampler: (!greedy).then_some(sampler), row: vec![0.0; if greedy { 0 } else { vocab }] })
+    }
+}
+
+/// A constraint on its way between this thread and the one that works out masks.
+struct Guide {
+    constraint: Option<Box<Constraint>>,
+    masks: Masks<()>,
+}
+
+impl Guide {
+    fn new(constraint: Box<Constraint>) -> Self {
+        Self { constraint: Some(constraint), masks: Masks::new() }
+    }
+
+    /// Has the next mask worked out.
+    fn begin(&mut self) {
+        if let Some(constraint) = self.constraint.take() {
+            self.masks.begin((), constraint);
+        }
+    }
+
+    /// Waits for the mask; whether the answer is complete, so that none is needed.
+    fn finish(&mut self) -> Result<bool, Error> {
+        for (_, worked) in self.masks.finish() {
+            let (constraint, result) = worked.ok_or_else(mask_lost)?;
+            result?;
+            self.constraint = Some(constraint);
+        }
+        Ok(self.constraint()?.is_done())
+    }
+
+    fn constraint(&mut self) -> Result<&mut Constraint, Error> {
+        self.constraint.as_deref_mut().ok_or_else(mask_lost)
+    }
+
+    fn mask(&self) -> Option<&[u32]> {
+        self.constraint.as_ref().map(|constraint| constraint.mask().words())
+    }
+}
+
+/// The text of an answer, and how it goes.
+struct Writing<'r> {
+    request: &'r Request,
+    window: usize,
+    stream: Stream,
+    stops: Stops,
+    /// The token chosen last and those that had to follow it; kept, so that no token of a free answer allocates.
+    written: Vec<u32>,
+    start: Instant,
+    first: Option<Instant>,
+    done: Done,
+}
+
+impl<'r> Writing<'r> {
+    fn new(request: &'r Request, window: usize, stream: Stream, start: Instant) -> Result<Self, Error> {
+        let mut stops = Stops::new(&request.stops)?;
+        stops.reserve(stream.text_bytes_max());
+        let done = Done {
             finish: Finish::Cancelled,
-            prompt_tokens: total,
-            cached_tokens: synced.cached_tokens,
+            prompt_tokens: request.prompt.len(),
+            cached_tokens: 0,
             output_tokens: 0,
             time_to_first_token: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,
         };
-        if cancelled {
-            return Ok(done);
-        }
-        let mut first = start;
-        done.finish = loop {
-            if request.max_tokens.is_some_and(|most| done.output_tokens >= most) {
-                break Finish::Length;
-            }
-            let token = self.choose(if greedy { None } else { Some(&mut sampler) }, &mut row)?;
-            if done.output_tokens == 0 {
-                first = Instant::now();
-                done.time_to_first_token = first - start;
-                done.prefill = done.time_to_first_token;
-            }
-            done.decode = first.elapsed();
-            if request.end_tokens.contains(&token) {
-                break Finish::EndToken;
-            }
-            done.output_tokens += 1;
-            let output = stops.push(stream.push(token));
-            if event(Event::Text(output.text)).is_break() {
-                break Finish::Cancelled;
-            }
-            if let Some(index) = output.stopped {
-                return Ok(Done { finish: Finish::Stop(request.stops[index].clone()), ..done });
-            }
-            // The token just written has its place, too.
-            if self.tokens.len() + 1 == window {
-                break Finish::Window;
-            }
-            self.launch(&[token], 1)?;
-        };
-        // The answer is over, whatever is said of its last words.
-        let mut say = |text: &str| text.is_empty() || event(Event::Text(text)).is_continue();
-        say(stops.push(stream.finish()).text);
-        say(stops.finish());
-        Ok(done)
+        Ok(Self { request, window, stream, stops, written: Vec::with_capacity(1), start, first: None, done })
     }
 
-    /// The next token from the logits of the launched step: on the device where it can, else by the sampler, which works on a
-    /// copy in `row`.
-    fn choose(&mut self, sampler: Option<&mut Sampler>, row: &mut [f32]) -> Result<u32, Error> {
-        let Some(sampler) = sampler else {
-            let sampled = self.engine.executor.sample(&[Choice::Greedy { mask: None }])?;
-            return sampled.tokens[0].ok_or(Error::NotFinite);
-        };
-        row.copy_from_slice(self.engine.executor.sample(&[Choice::Logits])?.logits);
-        let position = self.tokens.len() as u64;
-        sampler.sample(row, None, position, &self.tokens).map(|choice| choice.token).ok_or(Error::NotFinite)
+    /// A token is there.
+    fn note_time(&mut self) {
+        let first = *self.first.get_or_insert_with(Instant::now);
+        if self.done.output_tokens == 0 {
+            self.done.time_to_first_token = first - self.start;
+            self.done.prefill = self.done.time_to_first_token;
+        }
+        self.done.decode = first.elapsed();
     }
+
+    /// Hands over the text of tokens that follow `before` others; why the answer ends with one of them, if it does.
+    fn hear_all(
+        &mut self,
+        tokens: &[u32],
+        before: usize,
+        event: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
+    ) -> Option<Finish> {
+        for (index, &token) in tokens.iter().enumerate() {
+            if index > 0 && self.request.max_tokens.is_some_and(|most| self.done.output_tokens >= most) {
+                return Some(Finish::Length);
+            }
+            self.note_time();
+            self.done.output_tokens += 1;
+            let output = self.stops.push(self.stream.push(token));
+            if event(Event::Text(output.text)).is_break() {
+                return Some(Finish::Cancelled);
+            }
+            if let Some(stop) = output.stopped {
+                return Some(Finish::Stop(self.request.stops[stop].clone()));
+            }
+            // The token just written has its place, too.
+            if before + index + 1 == self.window {
+                return Some(Finish::Window);
+            }
+        }
+        None
+    }
+
+    /// The answer is over, whatever is said of its last words.
+    fn end(mut self, finish: Finish, mut event: impl FnMut(Event<'_>) -> ControlFlow<()>) -> Done {
+        if !matches!(finish, Finish::Stop(_)) {
+            let mut say = |text: &str| text.is_empty() || event(Event::Text(text)).is_continue();
+            say(self.stops.push(self.stream.finish()).text);
+            say(self.stops.finish());
+        }
+        Done { finish, ..self.done }
+    }
+}
+
+fn mask_lost() -> Error {
+    Error::StepLost("working out what may come next failed".to_owned())
 }

@@ -29,6 +29,9 @@ pub enum Error {
     /// A stop string cannot be used.
     #[error(transparent)]
     Stop(#[from] kauri_step::stop::Error),
+    /// What the answer is to obey cannot be enforced, or could not be followed to its end.
+    #[error(transparent)]
+    Grammar(#[from] kauri_step::grammar::Error),
     /// The model has no chat template.
     #[error("this model has no chat template; use --raw to continue plain text")]
     NoTemplate,
@@ -115,6 +118,7 @@ impl Error {
             | Self::QueueFull { .. }
             | Self::StepLost(_)
             | Self::Stopped
+            | Self::Grammar(kauri_step::grammar::Error::Disobeyed(_))
             | Self::Device(DeviceError::Lost { .. } | DeviceError::OutOfMemory { .. } | DeviceError::Length { .. }) => {
                 false
             }
@@ -127,6 +131,7 @@ impl Error {
             | Self::Template(_)
             | Self::Sampling(_)
             | Self::Stop(_)
+            | Self::Grammar(_)
             | Self::NoTemplate
             | Self::EmptyPrompt
             | Self::PromptTooLong { .. }

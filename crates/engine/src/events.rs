@@ -41,6 +41,8 @@ pub struct Done {
 pub enum Finish {
     /// The model ended it.
     EndToken,
+    /// What it must obey lets nothing follow.
+    Complete,
     /// A stop string appeared; it is not part of the text.
     Stop(String),
     /// The asked number of tokens is written.

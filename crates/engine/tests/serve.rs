@@ -49,7 +49,14 @@ fn conversations(engine: &Engine, count: usize) -> Vec<Request> {
             _ => tokens[..70 + index % 2].to_vec(),
         };
         let stops = if index.is_multiple_of(5) { vec!["e".to_owned()] } else { Vec::new() };
-        Request { prompt, sampling: sampling(index), stops, max_tokens: Some(1 + index * 29 % 97), end_tokens: vec![2] }
+        Request {
+            prompt,
+            sampling: sampling(index),
+            stops,
+            max_tokens: Some(1 + index * 29 % 97),
+            end_tokens: vec![2],
+            constraint: None,
+        }
     };
     (0..count).map(request).collect()
 }
@@ -210,6 +217,7 @@ fn greedy(prompt: &[u32], max_tokens: usize) -> Request {
         stops: Vec::new(),
         max_tokens: Some(max_tokens),
         end_tokens: Vec::new(),
+        constraint: None,
     }
 }
 

@@ -305,15 +305,17 @@ impl Schedule {
         self.prefixes.clear();
     }
 
-    /// A sequence goes on with `token`.
+    /// A sequence goes on with `tokens`: the one that was chosen, and any that are certain to follow it. Several are read like a
+    /// prompt, and the logits of the last are wanted.
     ///
     /// # Panics
-    /// If it has an uncomputed token already, or no room for another.
-    pub fn push(&mut self, id: Id, token: u32) {
+    /// If there are none, it has an uncomputed token already, or no room for as many.
+    pub fn push(&mut self, id: Id, tokens: &[u32]) {
         let sequence = self.at_mut(id.place);
         assert!(sequence.id == id && sequence.left() == 0, "{id:?} has no place for a token");
-        assert!(sequence.tokens.len() < sequence.reach, "{id:?} is as long as it may become");
-        sequence.tokens.push(token);
+        let room = sequence.reach - sequence.tokens.len();
+        assert!((1..=room).contains(&tokens.len()), "{} tokens for {id:?}, which has room for {room}", tokens.len());
+        sequence.tokens.extend_from_slice(tokens);
     }
 
     /// A request is over, whether it ran or waited; its pages stay known. Says whether there was such a request.

@@ -2,6 +2,7 @@
 
 mod answer;
 mod chat;
+mod constraint_options;
 mod sampling_options;
 
 use std::io::{self, IsTerminal};
@@ -11,6 +12,7 @@ use clap::Args;
 use kauri_engine::{Chat, DEFAULT_NAME, Engine, Error, Finish, is_model};
 
 use self::answer::{Format, Manner};
+use self::constraint_options::ConstraintOptions;
 use self::sampling_options::SamplingOptions;
 use crate::cache_options::CacheOptions;
 use crate::failure::{BadInput, Interrupted, about_model};
@@ -56,6 +58,9 @@ pub struct Arguments {
     json: bool,
 
     #[command(flatten)]
+    constraint: ConstraintOptions,
+
+    #[command(flatten)]
     sampling: SamplingOptions,
 
     #[command(flatten)]
@@ -69,6 +74,8 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
   kauri run \"Why is decode slow?\"
   kauri run model.gguf \"Name three colours.\" --temperature 0 --stats
   git diff | kauri run model.gguf --system \"Review this change.\"
+  kauri run \"Invent a person.\" --json-schema person.json
+  kauri run \"When was the moon landing?\" --regex '\\d{4}-\\d{2}-\\d{2}'
   kauri run --raw \"Once upon a time\" --max-tokens 100 --seed 7
   kauri run --cache-dir ~/.cache/kauri/pages model.gguf - < report.txt    quicker the second time
   kauri run                       a conversation; /help lists what else you may type";
@@ -99,6 +106,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let option = if arguments.raw { "--raw" } else { "--json" };
         bail!(BadInput(format!("{option} needs a prompt; give one as an argument or on standard input")));
     }
+    // What cannot be read is said before a model is loaded.
+    let grammar = arguments.constraint.read()?;
     let name = words.model.as_deref();
     let remembering = arguments.cache.remembering(0.0)?;
     let mut engine = Engine::load(name, &arguments.model.options()).map_err(|error| about_model(name, error))?;
@@ -111,6 +120,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         stops: arguments.sampling.stops.clone(),
         max_tokens: arguments.sampling.max_tokens.map(|most| most as usize),
         end_tokens: engine.defaults().end_tokens.clone(),
+        constraint: grammar.map(|grammar| constraint_options::compile(&engine, &grammar)).transpose()?,
         prints_stats: arguments.stats,
     };
     if let Some(prompt) = prompt {

@@ -13,14 +13,16 @@ use std::time::{Duration, Instant};
 use kauri_device::{Batch, Choice};
 use kauri_prompt::schedule::{Id, Limits, Nothing, Refusal, Request, Schedule, Shelf};
 use kauri_prompt::store::Store;
+use kauri_step::grammar::Constraint;
 use kauri_step::sample::Sampler;
 use kauri_step::stop::Stops;
 use kauri_tokenizer::Stream;
 
-use super::{Reply, Serving, Shared, Submission};
+use super::{Reply, Serving, Shared, Start, Submission};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::events::{Done, Finish};
+use crate::masks::Masks;
 
 /// The thread's side of a service.
 pub(super) struct Steps {
@@ -34,6 +36,8 @@ pub(super) struct Steps {
     rows: Vec<Id>,
     /// A row of logits, to be changed by penalties.
     row: Vec<f32>,
+    /// Started with the first answer under a constraint.
+    masks: Option<Masks<Id>>,
     start: Instant,
     waits: bool,
     shared: Arc<Shared>,
@@ -50,6 +54,11 @@ struct Live {
     stop_strings: Vec<String>,
     end_tokens: Vec<u32>,
     max_tokens: Option<usize>,
+    constraint: Option<Box<Constraint>>,
+    /// Why there is no mask for the next token.
+    fault: Option<Error>,
+    /// The token chosen last and those that had to follow it; at first, those that came with the prompt.
+    written: Vec<u32>,
     came: Instant,
     first: Option<Instant>,
     done: Done,
@@ -57,7 +66,8 @@ struct Live {
 
 /// What a token leads to.
 enum Next {
-    Token(u32),
+    /// What was written goes to be computed.
+    Tokens,
     Over(Finish),
     Failed(Error),
 }
@@ -89,6 +99,7 @@ impl Steps {
             batch: Batch::with_room(&plan),
             rows: Vec::with_capacity(running as usize),
             row: vec![0.0; engine.vocab as usize],
+            masks: None,
             start: Instant::now(),
             waits: false,
             shared,
@@ -106,8 +117,8 @@ impl Steps {
     }
 
     /// Takes a request in, or says why not.
-    pub(super) fn submit(&mut self, number: u64, submission: Submission, reply: &Sender<Reply>) {
-        match self.enter(number, submission, reply) {
+    pub(super) fn submit(&mut self, number: u64, submission: Submission, start: Start, reply: &Sender<Reply>) {
+        match self.enter(number, submission, start, reply) {
             Ok(id) => _ = self.names.insert(number, id),
             Err(error) => {
                 self.shared.open.fetch_sub(1, Ordering::AcqRel);
@@ -117,8 +128,9 @@ impl Steps {
         self.publish();
     }
 
-    fn enter(&mut self, number: u64, submission: Submission, reply: &Sender<Reply>) -> Result<Id, Error> {
-        let Submission { request, caller, priority, salt } = submission;
+    fn enter(&mut self, number: u64, submission: Submission, start: Start, reply: &Sender<Reply>) -> Result<Id, Error> {
+        let Submission { mut request, caller, priority, salt } = submission;
+        let (constraint, forced) = start;
         let (vocab, window) = (self.engine.vocab, self.engine.window_tokens() as usize);
         if !self.engine.writes {
             return Err(Error::OnlyReads);
@@ -134,10 +146,14 @@ impl Steps {
         // Rope factors of some families depend on how long a sequence may become, and keys on them.
         let reach = request.max_tokens.map_or(window, |most| window.min(prompt_tokens.saturating_add(most)));
         let is_long = self.engine.long_from_tokens.is_some_and(|from| reach > from as usize);
+        if request.prompt.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
+        request.prompt.extend_from_slice(&forced);
         let id = self.schedule.submit(
             Request {
                 prompt: request.prompt,
-                max_tokens: request.max_tokens,
+                max_tokens: request.max_tokens.map(|most| most - forced.len()),
                 caller,
                 priority,
                 salt: salt << 1 | u64::from(is_long),
@@ -167,6 +183,9 @@ impl Steps {
             stop_strings: request.stops,
             end_tokens: request.end_tokens,
             max_tokens: request.max_tokens,
+            constraint,
+            fault: None,
+            written: forced,
             came: Instant::now(),
             first: None,
             done,
@@ -227,7 +246,7 @@ impl Steps {
 
     fn launch(&mut self) -> Result<(), Error> {
         self.carry()?;
-        let Self { engine, schedule, batch, rows, .. } = self;
+        let Self { engine, schedule, live, batch, rows, masks, .. } = self;
         batch.clear();
         rows.clear();
         let step = schedule.planned();
@@ -244,6 +263,11 @@ impl Steps {
         if batch.sequences.is_empty() {
             return Ok(());
         }
+        for id in rows.iter() {
+            if let Some(constraint) = live.get_mut(id).and_then(|live| live.constraint.take()) {
+                masks.get_or_insert_with(Masks::new).begin(*id, constraint);
+            }
+        }
         engine.executor.launch(batch)?;
         engine.verify_unchanged()
     }
@@ -254,14 +278,9 @@ impl Steps {
             return Ok(());
         }
         let mut work = std::mem::take(&mut self.rows);
-        let choices: Vec<Choice<'_>> = work
-            .iter()
-            .map(|id| match self.live[id].sampler {
-                None => Choice::Greedy { mask: None },
-                Some(_) => Choice::Logits,
-            })
-            .collect();
+        self.take_masks();
         let Self { engine, schedule, live, row, .. } = self;
+        let choices: Vec<Choice<'_>> = work.iter().map(|id| live[id].choice()).collect();
         let (vocab, window) = (engine.vocab as usize, engine.window_tokens() as usize);
         let sampled = engine.executor.sample(&choices)?;
         let mut over = Vec::new();
@@ -274,16 +293,18 @@ impl Steps {
             // What panics here has harmed this request only.
             let next = catch_unwind(AssertUnwindSafe(|| {
                 let token = match &mut live.sampler {
+                    _ if live.fault.is_some() => None,
                     None => sampled.tokens[index],
                     Some(sampler) => {
                         row.copy_from_slice(&sampled.logits[index * vocab..(index + 1) * vocab]);
-                        sampler.sample(row, None, tokens.len() as u64, tokens).map(|choice| choice.token)
+                        let mask = live.constraint.as_ref().map(|constraint| constraint.mask().words());
+                        sampler.sample(row, mask, tokens.len() as u64, tokens).map(|choice| choice.token)
                     }
                 };
                 live.hear(token, tokens.len(), window)
             }));
             match next {
-                Ok(Next::Token(token)) => schedule.push(id, token),
+                Ok(Next::Tokens) => schedule.push(id, &live.written),
                 Ok(Next::Over(finish)) => over.push((id, Ok(finish))),
                 Ok(Next::Failed(error)) => over.push((id, Err(error))),
                 Err(_) => over.push((id, Err(Error::StepLost("choosing a token failed".to_owned())))),
@@ -301,6 +322,22 @@ impl Steps {
         work.clear();
         self.rows = work;
         Ok(())
+    }
+
+    /// Takes back the constraints that were lent out, each with its mask.
+    fn take_masks(&mut self) {
+        let Self { live, masks, .. } = self;
+        for (id, worked) in masks.iter_mut().flat_map(Masks::finish) {
+            // Who is gone needs none.
+            let Some(live) = live.get_mut(&id) else { continue };
+            match worked {
+                Some((constraint, result)) => {
+                    live.constraint = Some(constraint);
+                    live.fault = result.err().map(Error::from);
+                }
+                None => live.fault = Some(Error::StepLost("working out what may come next failed".to_owned())),
+            }
+        }
     }
 
     /// Says how far a prompt has been read.
@@ -349,37 +386,91 @@ impl Steps {
 }
 
 impl Live {
+    /// What is wanted of its row.
+    fn choice(&self) -> Choice<'_> {
+        match (&self.fault, &self.sampler) {
+            (Some(_), _) => Choice::Nothing,
+            (None, Some(_)) => Choice::Logits,
+            (None, None) => {
+                Choice::Greedy { mask: self.constraint.as_ref().map(|constraint| constraint.mask().words()) }
+            }
+        }
+    }
+
     /// What becomes of a request of `tokens` tokens when the model writes `token`.
     fn hear(&mut self, token: Option<u32>, tokens: usize, window: usize) -> Next {
-        if self.max_tokens == Some(0) {
+        let is_first = self.first.is_none();
+        // What was certain from the start came with the prompt, and is told with the first token.
+        if is_first && let Some(finish) = self.tell(tokens - self.written.len(), window) {
+            return Next::Over(finish);
+        }
+        if self.is_long_enough() {
             return Next::Over(Finish::Length);
         }
+        if let Some(fault) = self.fault.take() {
+            return Next::Failed(fault);
+        }
+        if self.constraint.as_ref().is_some_and(|constraint| constraint.is_done()) {
+            return Next::Over(Finish::Complete);
+        }
         let Some(token) = token else { return Next::Failed(Error::NotFinite) };
+        self.note_time();
+        if self.end_tokens.contains(&token) {
+            return Next::Over(Finish::EndToken);
+        }
+        self.written.clear();
+        self.written.push(token);
+        if let Some(constraint) = &mut self.constraint {
+            if let Err(error) = constraint.commit(token) {
+                return Next::Failed(error.into());
+            }
+            self.written.extend(constraint.forced());
+        }
+        if let Some(finish) = self.tell(tokens, window) {
+            return Next::Over(finish);
+        }
+        if self.constraint.as_ref().is_some_and(|constraint| constraint.is_done()) {
+            return Next::Over(Finish::Complete);
+        }
+        if self.is_long_enough() { Next::Over(Finish::Length) } else { Next::Tokens }
+    }
+
+    fn is_long_enough(&self) -> bool {
+        self.max_tokens.is_some_and(|most| self.done.output_tokens >= most)
+    }
+
+    /// A token is there.
+    fn note_time(&mut self) {
         let first = *self.first.get_or_insert_with(Instant::now);
         if self.done.output_tokens == 0 {
             self.done.time_to_first_token = first - self.came;
             self.done.prefill = self.done.time_to_first_token;
         }
         self.done.decode = first.elapsed();
-        if self.end_tokens.contains(&token) {
-            return Next::Over(Finish::EndToken);
+    }
+
+    /// Tells what was written behind `before` tokens; why the answer ends with it, if it does.
+    fn tell(&mut self, before: usize, window: usize) -> Option<Finish> {
+        for index in 0..self.written.len() {
+            if index > 0 && self.is_long_enough() {
+                return Some(Finish::Length);
+            }
+            self.note_time();
+            let id = self.written[index];
+            self.done.output_tokens += 1;
+            let output = self.stops.push(self.stream.push(id));
+            let text = output.text.to_owned();
+            if self.reply.send(Reply::Token { id, text }).is_err() {
+                return Some(Finish::Cancelled);
+            }
+            if let Some(index) = output.stopped {
+                return Some(Finish::Stop(self.stop_strings[index].clone()));
+            }
+            // The token just written has its place, too.
+            if before + index + 1 == window {
+                return Some(Finish::Window);
+            }
         }
-        self.done.output_tokens += 1;
-        let output = self.stops.push(self.stream.push(token));
-        let text = output.text.to_owned();
-        if self.reply.send(Reply::Token { id: token, text }).is_err() {
-            return Next::Over(Finish::Cancelled);
-        }
-        if let Some(index) = output.stopped {
-            return Next::Over(Finish::Stop(self.stop_strings[index].clone()));
-        }
-        // The token just written has its place, too.
-        if tokens + 1 == window {
-            return Next::Over(Finish::Window);
-        }
-        if self.max_tokens.is_some_and(|most| self.done.output_tokens >= most) {
-            return Next::Over(Finish::Length);
-        }
-        Next::Token(token)
+        None
     }
 }

@@ -39,7 +39,7 @@ fn step(schedule: &mut Schedule, now: u64, token: u32) -> Vec<(Id, u32)> {
         if work.end == schedule.reach_tokens(work.id) {
             schedule.finish(work.id);
         } else {
-            schedule.push(work.id, token);
+            schedule.push(work.id, &[token]);
         }
     }
     work.iter().map(|work| (work.id, work.end - work.start)).collect()

@@ -404,6 +404,7 @@ impl Target for Local {
             max_tokens: Some(gen_tokens as usize),
             // As long as was asked for, whatever the model would say.
             end_tokens: Vec::new(),
+            constraint: None,
         }
     }
 

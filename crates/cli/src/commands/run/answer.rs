@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 
+use kauri_engine::grammar::Compiled;
 use kauri_engine::{Done, Event, Finish, Request, Sampling, Session};
 use serde_json::{Value as Json, json};
 
@@ -20,6 +21,8 @@ pub struct Manner {
     pub max_tokens: Option<usize>,
     /// Tokens that end an answer.
     pub end_tokens: Vec<u32>,
+    /// What answers must obey.
+    pub constraint: Option<Compiled>,
     /// Whether counts and speeds follow each answer.
     pub prints_stats: bool,
 }
@@ -53,6 +56,7 @@ pub fn write(session: &mut Session<'_>, manner: &Manner, tokens: Vec<u32>, forma
         stops: manner.stops.clone(),
         max_tokens: manner.max_tokens,
         end_tokens: manner.end_tokens.clone(),
+        constraint: manner.constraint.clone(),
     };
     interrupt::forget();
     let mut page = Page::new(format);
@@ -91,6 +95,7 @@ pub fn write(session: &mut Session<'_>, manner: &Manner, tokens: Vec<u32>, forma
 pub fn stats(done: &Done, seed: u64) -> String {
     let ended = match &done.finish {
         Finish::EndToken => "ended by the model".to_owned(),
+        Finish::Complete => "complete: nothing may follow".to_owned(),
         Finish::Stop(stop) => format!("ended by the stop string {stop:?}"),
         Finish::Length => "ended by --max-tokens".to_owned(),
         Finish::Window => "ended by the end of the window".to_owned(),
@@ -117,6 +122,7 @@ pub fn eprint_aside(text: &str) {
 fn done_event(done: &Done, seed: u64) -> Json {
     let (finish, stop) = match &done.finish {
         Finish::EndToken => ("end", None),
+        Finish::Complete => ("complete", None),
         Finish::Stop(stop) => ("stop", Some(stop)),
         Finish::Length => ("length", None),
         Finish::Window => ("window", None),

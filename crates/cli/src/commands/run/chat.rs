@@ -104,7 +104,7 @@ impl Talk<'_> {
             Finish::Window => eprint_aside("The window is full: /clear starts afresh, a larger --context holds more."),
             Finish::Length => eprint_aside("Cut off by --max-tokens."),
             Finish::Cancelled => eprint_aside("Stopped."),
-            Finish::EndToken | Finish::Stop(_) => {}
+            Finish::EndToken | Finish::Complete | Finish::Stop(_) => {}
         }
         self.chat.push("assistant", &answer.text);
         self.last = Some(answer.done);
