@@ -138,9 +138,11 @@ impl Schedule {
     fn catch_up_from_shelf(&mut self, sequence: &mut Sequence, shelf: &mut dyn Shelf) -> bool {
         let page_tokens = self.prefixes.page_tokens();
         if sequence.goal == Goal::Unasked {
+            // Who goes on in the middle of a page has the end of another's answer: there is nothing further.
             let can_go_on = self.limits.beside.restores && sequence.computed.is_multiple_of(page_tokens);
-            let most = if can_go_on { sequence.adoptable(page_tokens) } else { 0 };
-            sequence.goal = self.furthest_state(sequence, most, shelf).map_or(Goal::Over, Goal::Pages);
+            let most = sequence.adoptable(page_tokens);
+            let furthest = if can_go_on { self.furthest_state(sequence, most, shelf) } else { None };
+            sequence.goal = furthest.map_or(Goal::Over, Goal::Pages);
         }
         let Goal::Pages(goal) = sequence.goal else { return true };
         match self.restore(sequence, goal, shelf) {
