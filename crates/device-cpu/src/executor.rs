@@ -143,17 +143,40 @@ impl Executor for CpuExecutor {
     }
 }
 
+/// Values of a row that one look passes over where none is larger than what was found before.
+const BLOCK: usize = 64;
+
 /// The index of the largest value whose bit is set; the lowest among equals; not-a-number never wins.
+///
+/// Value by value it took a twentieth of a step of eight sequences with a vocabulary of 150,000, on one thread while others waited.
 fn greedy(row: &[f32], mask: Option<&[u32]>) -> Option<u32> {
     let allowed =
         |index: usize| mask.is_none_or(|mask| mask.get(index / 32).is_some_and(|word| word >> (index % 32) & 1 == 1));
     let mut best: Option<(u32, f32)> = None;
-    for (index, &value) in row.iter().enumerate() {
-        if best.is_none_or(|(_, most)| value > most) && !value.is_nan() && allowed(index) {
-            best = Some((index as u32, value));
+    for (block, values) in row.chunks(BLOCK).enumerate() {
+        if best.is_some_and(|(_, most)| largest(values) <= most) {
+            continue;
+        }
+        for (index, &value) in (block * BLOCK..).zip(values) {
+            if best.is_none_or(|(_, most)| value > most) && !value.is_nan() && allowed(index) {
+                best = Some((index as u32, value));
+            }
         }
     }
     best.map(|(index, _)| index)
+}
+
+/// The largest of the numbers; minus infinity if there are none. Sixteen running maxima: the compiler makes vectors of them.
+fn largest(values: &[f32]) -> f32 {
+    let larger = |most: f32, value: f32| if value > most { value } else { most };
+    let mut lanes = [f32::NEG_INFINITY; 16];
+    let (chunks, rest) = values.as_chunks::<16>();
+    for chunk in chunks {
+        for (lane, &value) in lanes.iter_mut().zip(chunk) {
+            *lane = larger(*lane, value);
+        }
+    }
+    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |most, &value| larger(most, value))
 }
 
 #[cfg(test)]
@@ -168,5 +191,36 @@ mod tests {
         assert_eq!(greedy(&row, Some(&[0b0_0010])), None);
         assert_eq!(greedy(&row, Some(&[0])), None);
         assert_eq!(greedy(&[], None), None);
+    }
+
+    #[test]
+    fn greedy_passes_over_nothing_that_wins() {
+        let mut random = 1u32;
+        let mut next = move || {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            random >> 16
+        };
+        for length in [1, 63, 64, 65, 700, 2049] {
+            for _ in 0..50 {
+                // Few different values, so that there are equals in many blocks.
+                let value = |number: u32| match number % 40 {
+                    0 => f32::NAN,
+                    1 => f32::NEG_INFINITY,
+                    2 if number.is_multiple_of(11) => f32::INFINITY,
+                    number => number as f32 - 20.0,
+                };
+                let row: Vec<f32> = (0..length).map(|_| value(next())).collect();
+                let mask: Vec<u32> = (0..length / 32).map(|_| next() & next() | next() << 16).collect();
+                for mask in [None, Some(&mask[..])] {
+                    let may = |index: usize| {
+                        mask.is_none_or(|mask| mask.get(index / 32).is_some_and(|word| word >> (index % 32) & 1 == 1))
+                    };
+                    let rank = |&index: &usize| (may(index) && !row[index].is_nan()).then_some(row[index]);
+                    let most = (0..length).filter_map(|index| rank(&index)).fold(f32::NEG_INFINITY, f32::max);
+                    let first = (0..length).find(|index| rank(index) == Some(most));
+                    assert_eq!(greedy(&row, mask), first.map(|index| index as u32), "{row:?}");
+                }
+            }
+        }
     }
 }
