@@ -45,14 +45,14 @@ fn a_server_is_asked_in_the_form_that_it_takes() {
     for (form, habits) in servers {
         let is_known = !habits.is_silent;
         let server = Server::start(habits);
-        let object = json(&[&["--url", &server.url], &SMALL[..]].concat());
+        let object = json(&[&["--url", &server.url, "--temperature", "0.5"], &SMALL[..]].concat());
         assert_eq!((&object["prompts"], &object["errors"], &object["requests"]), (&form.into(), &0.into(), &6.into()));
         assert_eq!(object["model"] == "tiny", is_known);
         assert_eq!(number(&object, "gen_tokens"), 4.0);
         assert!(number(&object, "output_tokens_per_s") > 0.0);
         let asked = server.measured();
         assert_eq!(asked.len(), 7, "one to warm up, and six");
-        assert!(asked.iter().all(|body| body["stream"] == true && body["temperature"] == 0));
+        assert!(asked.iter().all(|body| body["stream"] == true && body["temperature"] == 0.5));
         if form == "ids" {
             let ids = asked.iter().flat_map(|body| body["prompt"].as_array().expect("ids"));
             let most = if is_known { 512 } else { 30_000 };
@@ -267,6 +267,7 @@ fn bad_loads_and_addresses_are_refused() {
         (&["--rate", "0"][..], "--rate 0: give how many requests come per second"),
         (&["--rate", "nan"], "--rate NaN"),
         (&["--rate", "1e-320"], "nobody lives as long"),
+        (&["--temperature", "101"], "--temperature 101: give a number from 0 to 100"),
         (&["--concurrency", "0"], "--concurrency 0: give a number from 1 to 1024"),
         (&["--requests", "100001"], "--requests 100001"),
         (&["--gen-tokens", "100000000"], "--gen-tokens"),

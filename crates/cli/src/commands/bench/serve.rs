@@ -40,6 +40,7 @@ const CONCURRENCY: u32 = 8;
 /// Requests of a synthetic load, where nothing else is said.
 const REQUESTS: u32 = 32;
 const TIME_SCALE_MAX: f64 = 1000.0;
+const TEMPERATURE_MAX: f32 = 100.0;
 const TIMEOUT_S_MAX: u32 = 86_400;
 const EXAMPLES: &str = "\
 Examples:
@@ -137,6 +138,10 @@ struct LoadOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=i64::from(REQUESTS_MAX)))]
     warm_up: u32,
 
+    /// How the tokens of answers are chosen: 0 takes the most likely.
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    temperature: f32,
+
     /// Tokens of each prompt, or a range such as 100-400.
     #[arg(long, value_name = "P", default_value = "256", conflicts_with = "trace")]
     prompt_tokens: Length,
@@ -183,6 +188,7 @@ struct Local {
     service: Service,
     /// Tokens that its cache holds.
     cache_tokens: u64,
+    sampling: Sampling,
 }
 
 /// Measures and reports.
@@ -227,6 +233,10 @@ impl Arguments {
         if self.server.url.is_some() && self.cache.cache_dir.is_some() {
             return Err(BadInput("--cache-dir is for an engine in this process: leave it out, or --url".to_owned()));
         }
+        let temperature = self.load.temperature;
+        if !(0.0..=TEMPERATURE_MAX).contains(&temperature) {
+            return Err(BadInput(format!("--temperature {temperature}: give a number from 0 to {TEMPERATURE_MAX}")));
+        }
         let scale = self.load.time_scale;
         if !(0.0..=TIME_SCALE_MAX).contains(&scale) {
             return Err(BadInput(format!(
@@ -264,6 +274,7 @@ impl Arguments {
             words: vocabulary.as_ref().map(Words::of).transpose().map_err(about_words)?,
             vocab: vocabulary.as_ref().map(|vocabulary| vocabulary.vocab_size() as u32),
             key_file: self.server.key_file.as_deref(),
+            temperature: self.load.temperature,
             timeout: Duration::from_secs(u64::from(self.server.timeout)),
         })?;
         let measured = self.load.measure(&peer, outlines)?;
@@ -282,6 +293,7 @@ impl Arguments {
             "trace": load.trace.as_ref().map(|path| path.display().to_string()),
             "concurrency": load.concurrency.or_else(|| (!load.is_timed()).then_some(CONCURRENCY)),
             "rate": load.rate,
+            "temperature": load.temperature,
             "seed": load.seed,
         });
         if let (Json::Object(about), Json::Object(target)) = (&mut about, target) {
@@ -321,8 +333,9 @@ impl Arguments {
         engine.remember(&remembering)?;
         let plan = *engine.executor().plan();
         let cache_tokens = u64::from(plan.pages) * u64::from(plan.page_tokens);
+        let sampling = Sampling { temperature: self.load.temperature, ..Sampling::default() };
         let rules = Serving { chunk_tokens: self.chunk_tokens, waiting: self.load.open(), ..Serving::default() };
-        Ok(Local { service: engine.serve(&rules), cache_tokens })
+        Ok(Local { service: engine.serve(&rules), cache_tokens, sampling })
     }
 }
 
@@ -399,7 +412,7 @@ impl Target for Local {
     fn prepare(&self, prompt: Vec<u32>, gen_tokens: u32) -> Request {
         Request {
             prompt,
-            sampling: Sampling { temperature: 0.0, ..Sampling::default() },
+            sampling: self.sampling,
             stops: Vec::new(),
             max_tokens: Some(gen_tokens as usize),
             // As long as was asked for, whatever the model would say.

@@ -44,6 +44,8 @@ pub struct Address<'a> {
     pub vocab: Option<u32>,
     /// The file with the key that it asks for.
     pub key_file: Option<&'a Path>,
+    /// How tokens are chosen.
+    pub temperature: f32,
     /// How long a request may take.
     pub timeout: Duration,
 }
@@ -80,6 +82,7 @@ pub struct Peer {
     fields: Fields,
     words: Words,
     vocab: u32,
+    temperature: f32,
     timeout: Duration,
 }
 
@@ -119,6 +122,7 @@ impl Peer {
             fields: Fields::All,
             words: address.words.clone().unwrap_or_else(Words::common),
             vocab: address.vocab.unwrap_or(VOCAB),
+            temperature: address.temperature,
             timeout: address.timeout,
         };
         peer.introduce(address.vocab.is_none()).with_context(|| format!("--url {}", address.url))?;
@@ -187,7 +191,7 @@ impl Peer {
             Form::Chat => json!({ "messages": [{ "role": "user", "content": self.words.text(prompt) }] }),
         };
         body["max_tokens"] = json!(gen_tokens);
-        body["temperature"] = json!(0);
+        body["temperature"] = json!(self.temperature);
         body["stream"] = json!(true);
         if let Some(model) = &self.model {
             body["model"] = json!(model);
