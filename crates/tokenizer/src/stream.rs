@@ -10,6 +10,8 @@ use crate::Tokenizer;
 pub struct Stream {
     tokenizer: Tokenizer,
     special: bool,
+    /// Special tokens that are given out by name all the same, ascending.
+    shown: Vec<u32>,
     /// Nothing has been given out, so a space that only joins words is dropped.
     first: bool,
     /// The beginning of a character, or, for WordPiece, all text.
@@ -20,7 +22,8 @@ pub struct Stream {
 
 impl Stream {
     pub(crate) fn new(tokenizer: Tokenizer, first: bool) -> Self {
-        let mut stream = Self { special: false, first, pending: Vec::new(), text: String::new(), tokenizer };
+        let mut stream =
+            Self { special: false, shown: Vec::new(), first, pending: Vec::new(), text: String::new(), tokenizer };
         stream.pending.reserve(stream.waiting_and_one_token());
         stream.text.reserve(stream.text_bytes_max());
         stream
@@ -30,6 +33,14 @@ impl Stream {
     #[must_use]
     pub fn keep_special(mut self) -> Self {
         self.special = true;
+        self
+    }
+
+    /// Gives out these special tokens by name, since whoever reads the answer finds its parts by them.
+    #[must_use]
+    pub fn show(mut self, ids: &[u32]) -> Self {
+        self.shown = ids.to_vec();
+        self.shown.sort_unstable();
         self
     }
 
@@ -43,7 +54,8 @@ impl Stream {
     /// have give nothing. Allocates nothing, but for WordPiece, whose text waits for its end.
     pub fn push(&mut self, id: u32) -> &str {
         self.text.clear();
-        if let Some(piece) = self.tokenizer.piece(id, self.special) {
+        let shown = self.special || self.shown.binary_search(&id).is_ok();
+        if let Some(piece) = self.tokenizer.piece(id, shown) {
             self.pending.extend_from_slice(self.tokenizer.trimmed(piece, self.first));
             self.first = false;
             if !self.tokenizer.tidies() {
