@@ -6,6 +6,8 @@
 //!
 //! Knows no tokens: stop tokens of a model are compared by id before their text gets here.
 
+use crate::automaton::Automaton;
+
 /// The most stop strings of a request.
 pub const STOPS_MAX: usize = 16;
 /// The longest stop string, in bytes.
@@ -81,7 +83,7 @@ impl Stops {
 
     /// Makes room for pieces of up to `bytes` bytes: they will not allocate.
     pub fn reserve(&mut self, bytes: usize) {
-        let longest = self.automata.iter().map(|automaton| automaton.stop.len()).max().unwrap_or(0);
+        let longest = self.automata.iter().map(|automaton| automaton.text.len()).max().unwrap_or(0);
         self.held.reserve(longest + bytes);
     }
 
@@ -99,7 +101,7 @@ impl Stops {
                 .automata
                 .iter_mut()
                 .enumerate()
-                .filter_map(|(index, automaton)| automaton.step(byte).then_some((automaton.stop.len(), index)))
+                .filter_map(|(index, automaton)| automaton.step(byte).then_some((automaton.text.len(), index)))
                 .max_by_key(|&(bytes, index)| (bytes, std::cmp::Reverse(index)));
             if let Some((bytes, index)) = complete {
                 self.stopped = Some(index);
@@ -116,44 +118,10 @@ impl Stops {
     /// The answer has ended: what was held back was no stop string after all.
     pub fn finish(&mut self) -> &str {
         for automaton in &mut self.automata {
-            automaton.matched = 0;
+            automaton.reset();
         }
         let from = std::mem::replace(&mut self.given, self.held.len());
         &self.held[from..]
-    }
-}
-
-/// One stop string and how much of it the text ends with.
-#[derive(Clone, Debug)]
-struct Automaton {
-    stop: Vec<u8>,
-    /// For each length matched, the next shorter one that the same text matches.
-    shorter: Vec<usize>,
-    matched: usize,
-}
-
-impl Automaton {
-    fn new(stop: &str) -> Self {
-        let stop = stop.as_bytes().to_vec();
-        let mut shorter = vec![0; stop.len() + 1];
-        let mut matched = 0;
-        for length in 1..stop.len() {
-            while matched > 0 && stop[length] != stop[matched] {
-                matched = shorter[matched];
-            }
-            matched += usize::from(stop[length] == stop[matched]);
-            shorter[length + 1] = matched;
-        }
-        Self { stop, shorter, matched: 0 }
-    }
-
-    /// Takes a byte; whether the stop string is complete with it.
-    fn step(&mut self, byte: u8) -> bool {
-        while self.matched > 0 && byte != self.stop[self.matched] {
-            self.matched = self.shorter[self.matched];
-        }
-        self.matched += usize::from(byte == self.stop[self.matched]);
-        self.matched == self.stop.len()
     }
 }
 
