@@ -1,16 +1,29 @@
 //! From a row of logits to a token.
 //!
-//! The order of the stages is fixed: **penalties, top-k, top-p, min-p, temperature**. Each stage after the penalties
-//! keeps the first tokens of one order, by falling logit and then by rising id, so each comes down to a *cut*: the last
-//! token that stays. Nothing is sorted: a row of 150,000 is read a few times in blocks of 32, whose largest values let
-//! most blocks be skipped, and only the few candidates near the top are compared with each other.
+//! The order of the stages is fixed: **penalties, DRY, logit bias, top-n-sigma, top-k, typical, top-p, min-p, XTC,
+//! temperature, mirostat**. Most stages keep the first tokens of one order, by falling logit and then by rising id, so each
+//! comes down to a *cut*: the last token that stays. Nothing is sorted: a row of 150,000 is read a few times in blocks of
+//! 32, whose largest values let most blocks be skipped, and only the few candidates near the top are compared with each
+//! other. The two stages that keep another set, typical and XTC, take the rest out of the row and look for the cut anew.
 //!
 //! - penalties, over the last `penalty_window` tokens: a logit above zero is divided by `repetition_penalty`, one below
 //!   is multiplied by it (Keskar et al. 2019); then `frequency_penalty` for each occurrence and `presence_penalty` once
 //!   are subtracted (as in the `OpenAI` API).
+//! - DRY (p-e-w 2024): a token that would go on repeating the last n tokens as they were followed before loses
+//!   `dry_multiplier` times `dry_base` to the power of n - `dry_allowed_length`; a repetition ends at a breaker.
+//! - logit bias adds its number to a token's logit.
+//! - top-n-sigma keeps the tokens whose logit is at most n standard deviations of all logits below the largest (Tang et al.
+//!   2024).
+//! - typical keeps the fewest tokens, those first whose surprise is nearest to the entropy, that reach its share
+//!   (Meister et al. 2022).
 //! - top-k keeps the k most probable; top-p the fewest whose probabilities (at temperature 1, among those left) reach p
 //!   (Holtzman et al. 2019); min-p those with at least `min_p` times the probability of the most probable.
-//! - temperature divides the logits of what is left; 0 takes the most probable token, the lowest id of equals.
+//! - XTC (p-e-w 2024) takes out, with `xtc_probability`, all tokens of at least `xtc_threshold` but the least probable of them.
+//! - temperature divides the logits of what is left; 0 takes the most probable token, the lowest id of equals, behind the first
+//!   three stages. A range around it makes it dynamic: the lower end where one token has all the probability, the upper where all
+//!   have the same, between them by the entropy's share of its largest value, to the power of `temperature_exponent`.
+//! - mirostat (version 2; Basu et al. 2021) keeps the tokens of at most a surprise, in bits, that it moves after every token
+//!   towards an average of `mirostat_tau`.
 //!
 //! The draw for a token is a function of seed and position alone: Philox4x32-10 (Salmon et al. 2011, "Parallel random
 //! numbers: as easy as 1, 2, 3") with the position as its counter and the seed as its key. Sums run in one fixed order and
@@ -18,7 +31,11 @@
 //!
 //! Knows no model, no text and no clock.
 
+mod history;
+mod stages;
+
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Tokens handled together: as many as a word of a mask has bits.
 const BLOCK: usize = 32;
@@ -42,6 +59,28 @@ pub struct Sampling {
     pub presence_penalty: f32,
     /// How many of the last tokens count for the penalties: up to [`PENALTY_WINDOW_MAX`].
     pub penalty_window: u32,
+    /// What a token loses that goes on repeating `dry_allowed_length` tokens: 0 (off) to 100.
+    pub dry_multiplier: f32,
+    /// How much more for each further token: 1 to 100.
+    pub dry_base: f32,
+    /// Tokens that may be repeated: from 1.
+    pub dry_allowed_length: u32,
+    /// How many standard deviations below the largest logit a token may be: 0 (off) to 1000.
+    pub top_n_sigma: f32,
+    /// The share of the probability that typical tokens are chosen from: over 0, to 1 (all).
+    pub typical_p: f32,
+    /// How often the most probable tokens are taken out: 0 (never) to 1.
+    pub xtc_probability: f32,
+    /// The probability from which on they are: 0 to 1.
+    pub xtc_threshold: f32,
+    /// How far the temperature may move, up and down: 0 (not at all) to 100.
+    pub temperature_range: f32,
+    /// What the entropy's share is raised to when it does: over 0, to 100.
+    pub temperature_exponent: f32,
+    /// The average surprise that is aimed at, in bits: 0 (off) to 100.
+    pub mirostat_tau: f32,
+    /// How quickly: over 0, to 1.
+    pub mirostat_eta: f32,
     /// The key of the draws.
     pub seed: u64,
 }
@@ -60,6 +99,17 @@ impl Default for Sampling {
             frequency_penalty: 0.0,
             presence_penalty: 0.0,
             penalty_window: 256,
+            dry_multiplier: 0.0,
+            dry_base: 1.75,
+            dry_allowed_length: 2,
+            top_n_sigma: 0.0,
+            typical_p: 1.0,
+            xtc_probability: 0.0,
+            xtc_threshold: 0.1,
+            temperature_range: 0.0,
+            temperature_exponent: 1.0,
+            mirostat_tau: 0.0,
+            mirostat_eta: 0.1,
             seed: 0,
         }
     }
@@ -82,6 +132,9 @@ impl Sampling {
     pub fn validate(&self) -> Result<(), Error> {
         let signed = |value: f32| (-2.0..=2.0).contains(&value);
         let positive = |value: f32, most: f32| value > 0.0 && value <= most;
+        let within = |value: f32, most: f32| (0.0..=most).contains(&value);
+        let (allowed, eta) = (self.dry_allowed_length, self.mirostat_eta);
+        let exponent = self.temperature_exponent;
         let checks = [
             ("temperature", "from 0 to 100", self.temperature, (0.0..=100.0).contains(&self.temperature)),
             ("top_p", "over 0 and at most 1", self.top_p, positive(self.top_p, 1.0)),
@@ -94,6 +147,17 @@ impl Sampling {
             ),
             ("frequency_penalty", "from -2 to 2", self.frequency_penalty, signed(self.frequency_penalty)),
             ("presence_penalty", "from -2 to 2", self.presence_penalty, signed(self.presence_penalty)),
+            ("dry_multiplier", "from 0 to 100", self.dry_multiplier, within(self.dry_multiplier, 100.0)),
+            ("dry_base", "from 1 to 100", self.dry_base, (1.0..=100.0).contains(&self.dry_base)),
+            ("dry_allowed_length", "at least 1", allowed as f32, allowed >= 1),
+            ("top_n_sigma", "from 0 to 1000", self.top_n_sigma, within(self.top_n_sigma, 1000.0)),
+            ("typical_p", "over 0 and at most 1", self.typical_p, positive(self.typical_p, 1.0)),
+            ("xtc_probability", "from 0 to 1", self.xtc_probability, within(self.xtc_probability, 1.0)),
+            ("xtc_threshold", "from 0 to 1", self.xtc_threshold, within(self.xtc_threshold, 1.0)),
+            ("temperature_range", "from 0 to 100", self.temperature_range, within(self.temperature_range, 100.0)),
+            ("temperature_exponent", "over 0 and at most 100", exponent, positive(exponent, 100.0)),
+            ("mirostat_tau", "from 0 to 100", self.mirostat_tau, within(self.mirostat_tau, 100.0)),
+            ("mirostat_eta", "over 0 and at most 1", eta, positive(eta, 1.0)),
             ("penalty_window", "at most 8192", self.penalty_window as f32, self.penalty_window <= PENALTY_WINDOW_MAX),
         ];
         match checks.iter().find(|(.., valid)| !valid) {
@@ -104,7 +168,7 @@ impl Sampling {
 
     /// Whether the most likely token is always the one: a device may then choose it by itself.
     pub fn is_greedy(&self) -> bool {
-        self.temperature == 0.0 && !self.has_penalties()
+        self.temperature == 0.0 && !self.has_penalties() && self.dry_multiplier == 0.0
     }
 
     fn has_penalties(&self) -> bool {
@@ -135,7 +199,29 @@ pub struct Sampler {
     candidates: Vec<Candidate>,
     /// The tokens that the penalties count, at most `penalty_window`.
     recent: Vec<u32>,
+    /// How long the repetition is that each of the recent tokens ended, for DRY.
+    repeats: Vec<u32>,
+    /// What is added to logits.
+    bias: Vec<(u32, f32)>,
+    /// A bit for each token that ends a repetition, 32 to a word.
+    breakers: Arc<[u32]>,
+    /// The most surprise that mirostat lets a token have now, in bits.
+    surprise_max: f64,
+    /// What the latest token was drawn from.
+    drawn_from: Drawn,
 }
+
+/// What a token was drawn from.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    cut: Candidate,
+    max: f32,
+    temperature: f32,
+    total: f64,
+}
+
+/// The most tokens whose logits a request may change.
+pub const BIAS_TOKENS_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Candidate {
@@ -148,6 +234,11 @@ impl Candidate {
     fn order(self, other: Self) -> Ordering {
         let by_logit = other.logit.partial_cmp(&self.logit).unwrap_or(Ordering::Equal);
         by_logit.then(self.token.cmp(&other.token))
+    }
+
+    /// The cut that keeps what both keep.
+    fn stricter(self, other: Self) -> Self {
+        if self.keeps(other.logit, other.token) { other } else { self }
     }
 
     /// Whether a token stays when this one is the last that does.
@@ -171,7 +262,36 @@ impl Sampler {
             block_weight: Vec::with_capacity(blocks),
             candidates: Vec::with_capacity(vocabulary),
             recent: Vec::with_capacity(sampling.penalty_window as usize),
+            repeats: Vec::with_capacity(if sampling.dry_multiplier > 0.0 {
+                sampling.penalty_window as usize
+            } else {
+                0
+            }),
+            bias: Vec::new(),
+            breakers: Arc::new([]),
+            surprise_max: 2.0 * f64::from(sampling.mirostat_tau),
+            drawn_from: Drawn { cut: EVERYTHING, max: 0.0, temperature: 1.0, total: 1.0 },
         })
+    }
+
+    /// Adds numbers to the logits of tokens: -100 to 100 each, for at most [`BIAS_TOKENS_MAX`].
+    pub fn with_bias(mut self, bias: &[(u32, f32)]) -> Result<Self, Error> {
+        let field = "logit_bias";
+        if bias.len() > BIAS_TOKENS_MAX {
+            return Err(Error { field, range: "for at most 4096 tokens", value: bias.len() as f64 });
+        }
+        if let Some(&(_, value)) = bias.iter().find(|(_, value)| !(-100.0..=100.0).contains(value)) {
+            return Err(Error { field, range: "from -100 to 100", value: f64::from(value) });
+        }
+        self.bias = bias.to_vec();
+        Ok(self)
+    }
+
+    /// Ends repetitions at these tokens: a bit for each, 32 to a word and the lowest first.
+    #[must_use]
+    pub fn with_breakers(mut self, breakers: Arc<[u32]>) -> Self {
+        self.breakers = breakers;
+        self
     }
 
     /// Chooses the token at `position` of its sequence from a row of logits; `None` when no token may be chosen.
@@ -186,40 +306,48 @@ impl Sampler {
         position: u64,
         history: &[u32],
     ) -> Option<Choice> {
-        if self.sampling.has_penalties() {
-            self.penalize(logits, history);
-        }
-        let row = Row { logits, mask };
-        let max = self.survey(&row);
+        self.look_back(logits, history);
+        let max = self.survey(&Row { logits, mask });
         if max == f32::NEG_INFINITY {
             return None;
         }
         if self.sampling.temperature == 0.0 {
+            let row = Row { logits, mask };
             let block = self.block_max.iter().position(|&block_max| block_max == max)?;
             let token = row.tokens(block).find(|&(_, logit)| logit == max)?.0;
+            self.drawn_from = Drawn { cut: Candidate { logit: max, token }, max, temperature: 1.0, total: 1.0 };
             return Some(Choice { token, probability: 1.0 });
         }
-        let cut = self.cut(&row, max);
-        self.draw(&row, max, cut, uniform(self.sampling.seed, position))
+        let (cut, max) = self.chain(logits, mask, max, position);
+        let row = Row { logits, mask };
+        let temperature = self.temperature(&row, max, cut);
+        let cut = self.mirostat(&row, max, cut, temperature);
+        let choice = self.draw(&row, max, cut, temperature, uniform(self.sampling.seed, position));
+        if let (Some(choice), true) = (choice, self.sampling.mirostat_tau > 0.0) {
+            let surprise = -stages::natural_logarithm(f64::from(choice.probability)) * std::f64::consts::LOG2_E;
+            let error = surprise - f64::from(self.sampling.mirostat_tau);
+            self.surprise_max -= f64::from(self.sampling.mirostat_eta) * error;
+        }
+        choice
     }
 
-    fn penalize(&mut self, logits: &mut [f32], history: &[u32]) {
-        let sampling = &self.sampling;
-        let window = history.len().min(sampling.penalty_window as usize);
-        self.recent.clear();
-        self.recent.extend_from_slice(&history[history.len() - window..]);
-        self.recent.sort_unstable();
-        for same in self.recent.chunk_by(|a, b| a == b) {
-            let Some(logit) = logits.get_mut(same[0] as usize) else {
-                continue;
-            };
-            if *logit > 0.0 {
-                *logit /= sampling.repetition_penalty;
-            } else {
-                *logit *= sampling.repetition_penalty;
-            }
-            *logit -= same.len() as f32 * sampling.frequency_penalty + sampling.presence_penalty;
+    /// The most probable `count` of the tokens that the latest one was drawn from, with their probabilities there. `logits` and
+    /// `mask` are those of [`Sampler::sample`], as it left them.
+    pub fn leading(&mut self, logits: &[f32], mask: Option<&[u32]>, count: usize) -> Vec<Choice> {
+        let Drawn { cut, max, temperature, total } = self.drawn_from;
+        self.gather(&Row { logits, mask }, cut.logit, cut);
+        let count = count.min(self.candidates.len());
+        if count == 0 {
+            return Vec::new();
         }
+        self.candidates.select_nth_unstable_by(count - 1, |a, b| a.order(*b));
+        let first = &mut self.candidates[..count];
+        first.sort_unstable_by(|a, b| a.order(*b));
+        let choice = |candidate: &Candidate| {
+            let probability = (weight((candidate.logit - max) / temperature) / total) as f32;
+            Choice { token: candidate.token, probability }
+        };
+        first.iter().map(choice).collect()
     }
 
     /// Notes the largest logit of every block, and returns the largest of all.
@@ -229,22 +357,30 @@ impl Sampler {
         largest(&self.block_max)
     }
 
-    /// The cut of top-k, top-p and min-p together.
-    fn cut(&mut self, row: &Row<'_>, max: f32) -> Candidate {
+    /// The stages between bias and temperature: the cut, and the largest logit that is left.
+    fn chain(&mut self, logits: &mut [f32], mask: Option<&[u32]>, mut max: f32, position: u64) -> (Candidate, f32) {
+        let sampling = self.sampling;
         let mut cut = EVERYTHING;
-        if self.sampling.top_k > 0 && (self.sampling.top_k as usize) < row.logits.len() {
-            cut = self.top_k(row);
+        if sampling.top_n_sigma > 0.0 {
+            cut = self.sigma(&Row { logits, mask }, max);
         }
-        if self.sampling.top_p < 1.0 {
-            cut = self.top_p(row, max, cut);
+        if sampling.top_k > 0 && (sampling.top_k as usize) < logits.len() {
+            cut = cut.stricter(self.top_k(&Row { logits, mask }));
         }
-        if self.sampling.min_p > 0.0 {
-            let logit = max + self.min_p_distance;
-            if logit > cut.logit {
-                cut = Candidate { logit, token: u32::MAX };
-            }
+        if sampling.typical_p < 1.0 {
+            self.typical(logits, mask, max, cut);
+            max = self.survey(&Row { logits, mask });
         }
-        cut
+        if sampling.top_p < 1.0 {
+            cut = self.top_p(&Row { logits, mask }, max, cut);
+        }
+        if sampling.min_p > 0.0 {
+            cut = cut.stricter(Candidate { logit: max + self.min_p_distance, token: u32::MAX });
+        }
+        if sampling.xtc_probability > 0.0 && self.exclude_top(logits, mask, max, cut, position) {
+            max = self.survey(&Row { logits, mask });
+        }
+        (cut, max)
     }
 
     /// The k-th of the k largest block maxima is a floor: k tokens are at or above it, so the k best are too.
@@ -331,9 +467,9 @@ impl Sampler {
     }
 
     /// Draws from what the cut keeps: the token at which the running sum, in order of ids, passes the draw.
-    fn draw(&mut self, row: &Row<'_>, max: f32, cut: Candidate, uniform: f64) -> Option<Choice> {
-        let temperature = self.sampling.temperature;
+    fn draw(&mut self, row: &Row<'_>, max: f32, cut: Candidate, temperature: f32, uniform: f64) -> Option<Choice> {
         let total = self.weigh(row, max, cut, temperature);
+        self.drawn_from = Drawn { cut, max, temperature, total };
         // Rounding may leave a little of the sum over, of all blocks or within one: the last that weighs anything takes it.
         let mut left = uniform * total;
         let mut drawn = None;
@@ -503,7 +639,13 @@ fn logarithm(share: f32) -> f32 {
 
 /// The draw for a position: uniform in [0, 1), 53 bits of Philox4x32-10.
 pub fn uniform(seed: u64, position: u64) -> f64 {
-    let [low, high, ..] = philox([position as u32, (position >> 32) as u32, 0, 0], [seed as u32, (seed >> 32) as u32]);
+    draw_of(seed, position, 0)
+}
+
+/// One of several draws for a position.
+fn draw_of(seed: u64, position: u64, which: u32) -> f64 {
+    let [low, high, ..] =
+        philox([position as u32, (position >> 32) as u32, which, 0], [seed as u32, (seed >> 32) as u32]);
     let bits = (u64::from(high) << 32 | u64::from(low)) >> 11;
     bits as f64 / (1_u64 << 53) as f64
 }
@@ -516,6 +658,26 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
         key = [key[0].wrapping_add(0x9e37_79b9), key[1].wrapping_add(0xbb67_ae85)];
     }
     counter
+}
+
+/// The `count` most probable tokens of the model's own distribution, with the natural logarithms of their probabilities.
+pub fn leading_log_probabilities(logits: &[f32], count: usize) -> Vec<(u32, f32)> {
+    let mut best: Vec<Candidate> = logits
+        .iter()
+        .enumerate()
+        .filter(|(_, logit)| !logit.is_nan())
+        .map(|(token, &logit)| Candidate { logit, token: token as u32 })
+        .collect();
+    let count = count.min(best.len());
+    if count == 0 {
+        return Vec::new();
+    }
+    best.select_nth_unstable_by(count - 1, |a, b| a.order(*b));
+    best.truncate(count);
+    best.sort_unstable_by(|a, b| a.order(*b));
+    let first = log_probability(logits, best[0].token);
+    let top = best[0].logit.min(f32::MAX);
+    best.iter().map(|candidate| (candidate.token, first + (candidate.logit.min(f32::MAX) - top))).collect()
 }
 
 /// The natural logarithm of a token's probability in the model's own distribution (no stage applied), as the API reports it;

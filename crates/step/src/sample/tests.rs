@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use stages::natural_logarithm;
 
 fn sampler(sampling: Sampling, vocabulary: usize) -> Sampler {
     Sampler::new(sampling, vocabulary).unwrap()
@@ -11,8 +12,37 @@ fn allowed(mask: Option<&[u32]>, token: usize) -> bool {
     mask.is_none_or(|mask| mask[token / 32] >> (token % 32) & 1 == 1)
 }
 
-/// The tokens left after top-k, top-p and min-p with their probabilities at the temperature, by the definitions. The third
-/// part says whether rounding could have decided a stage.
+/// What is left with its probabilities, every logit less the largest.
+fn probabilities(kept: &[(u32, f64)], temperature: f64) -> Vec<f64> {
+    let max = kept.iter().map(|(_, logit)| *logit).fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = kept.iter().map(|(_, logit)| ((logit - max) / temperature).exp()).collect();
+    let total: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / total).collect()
+}
+
+/// Locally typical sampling by its definition; whether rounding could have decided it.
+fn keep_typical(sampling: &Sampling, kept: &mut Vec<(u32, f64)>) -> bool {
+    let mut close = false;
+    let all = probabilities(kept, 1.0);
+    let entropy: f64 = all.iter().map(|p| if *p > 0.0 { -p * p.ln() } else { 0.0 }).sum();
+    let mut order: Vec<usize> = (0..kept.len()).filter(|&at| all[at] > 0.0).collect();
+    let distance = |at: usize| (-all[at].ln() - entropy).abs();
+    order.sort_by(|&a, &b| distance(a).total_cmp(&distance(b)).then(kept[a].0.cmp(&kept[b].0)));
+    close |= order.windows(2).any(|two| kept[two[0]].1 != kept[two[1]].1 && distance(two[1]) - distance(two[0]) < 1e-5);
+    let mut sum = 0.0;
+    let mut length = 0;
+    while length < order.len() && sum < f64::from(sampling.typical_p) {
+        sum += all[order[length]];
+        length += 1;
+        close |= (sum - f64::from(sampling.typical_p)).abs() < 1e-5;
+    }
+    let typical: Vec<u32> = order[..length].iter().map(|&at| kept[at].0).collect();
+    kept.retain(|(token, _)| typical.contains(token));
+    close
+}
+
+/// The tokens left after every stage (XTC as often as it takes any, mirostat at its beginning) with their probabilities at the
+/// temperature, by the definitions. The third part says whether rounding could have decided a stage.
 fn reference(sampling: &Sampling, logits: &[f32], mask: Option<&[u32]>) -> (Vec<(u32, f64)>, bool) {
     let mut kept: Vec<(u32, f64)> = (0..logits.len())
         .filter(|&token| allowed(mask, token) && logits[token] > f32::NEG_INFINITY)
@@ -23,9 +53,20 @@ fn reference(sampling: &Sampling, logits: &[f32], mask: Option<&[u32]>) -> (Vec<
         return (kept, false);
     };
     let mut close = false;
+    if sampling.top_n_sigma > 0.0 {
+        let mean = kept.iter().map(|(_, logit)| logit).sum::<f64>() / kept.len() as f64;
+        let variance = kept.iter().map(|(_, logit)| (logit - mean).powi(2)).sum::<f64>() / kept.len() as f64;
+        let least = max - f64::from(sampling.top_n_sigma) * variance.sqrt();
+        close |= kept.iter().any(|(_, logit)| (logit - least).abs() < 1e-4);
+        kept.retain(|(_, logit)| *logit >= least);
+    }
     if sampling.top_k > 0 {
         kept.truncate(sampling.top_k as usize);
     }
+    if sampling.typical_p < 1.0 {
+        close |= keep_typical(sampling, &mut kept);
+    }
+    let max = kept[0].1;
     if sampling.top_p < 1.0 {
         let total: f64 = kept.iter().map(|(_, logit)| (logit - max).exp()).sum();
         let mut sum = 0.0;
@@ -41,21 +82,49 @@ fn reference(sampling: &Sampling, logits: &[f32], mask: Option<&[u32]>) -> (Vec<
         close |= kept.iter().any(|(_, logit)| ((logit - max).exp() / f64::from(sampling.min_p) - 1.0).abs() < 1e-5);
         kept.retain(|(_, logit)| (logit - max).exp() >= f64::from(sampling.min_p));
     }
-    let weight = |logit: f64| ((logit - max) / f64::from(sampling.temperature)).exp();
-    let total: f64 = kept.iter().map(|&(_, logit)| weight(logit)).sum();
-    kept.sort_by_key(|&(token, _)| token);
-    (kept.into_iter().map(|(token, logit)| (token, weight(logit) / total)).collect(), close)
+    if sampling.xtc_probability > 0.0 {
+        let all = probabilities(&kept, 1.0);
+        close |= all.iter().any(|p| (p / f64::from(sampling.xtc_threshold) - 1.0).abs() < 1e-4);
+        let top = all.iter().filter(|&&p| p >= f64::from(sampling.xtc_threshold)).count();
+        kept.drain(..top.saturating_sub(1));
+    }
+    let (kept, mirostat_close) = heated(sampling, kept);
+    (kept, close || mirostat_close)
 }
 
-/// The tokens that the sampler's own cut keeps.
+/// What temperature and mirostat make of what is left, by rising id.
+fn heated(sampling: &Sampling, mut kept: Vec<(u32, f64)>) -> (Vec<(u32, f64)>, bool) {
+    let mut close = false;
+    let mut temperature = f64::from(sampling.temperature);
+    if sampling.temperature_range > 0.0 {
+        let all = probabilities(&kept, 1.0);
+        let entropy: f64 = all.iter().map(|p| if *p > 0.0 { -p * p.ln() } else { 0.0 }).sum();
+        let share = if kept.len() > 1 { entropy / (kept.len() as f64).ln() } else { 0.0 };
+        let range = f64::from(sampling.temperature_range);
+        let (lower, upper) = ((temperature - range).max(0.0), temperature + range);
+        temperature = (lower + (upper - lower) * share.powf(f64::from(sampling.temperature_exponent))).max(1e-6);
+    }
+    if sampling.mirostat_tau > 0.0 {
+        let all = probabilities(&kept, temperature);
+        let most = 2.0 * f64::from(sampling.mirostat_tau);
+        close |= all.iter().any(|p| (-p.log2() - most).abs() < 1e-4);
+        let length = all.iter().filter(|p| -p.log2() <= most).count().max(1);
+        kept.truncate(length);
+    }
+    kept.sort_by_key(|&(token, _)| token);
+    let all = probabilities(&kept, temperature);
+    (kept.iter().zip(all).map(|(&(token, _), p)| (token, p)).collect(), close)
+}
+
+/// The tokens that the sampler's own stages before temperature and mirostat keep.
 fn kept(sampling: Sampling, logits: &mut [f32], mask: Option<&[u32]>) -> Vec<u32> {
     let mut sampler = sampler(sampling, logits.len());
-    let row = Row { logits, mask };
-    let max = sampler.survey(&row);
+    let max = sampler.survey(&Row { logits, mask });
     if max == f32::NEG_INFINITY {
         return Vec::new();
     }
-    let cut = sampler.cut(&row, max);
+    let (cut, _) = sampler.chain(logits, mask, max, 3);
+    let row = Row { logits, mask };
     (0..row.blocks())
         .flat_map(|block| row.tokens(block))
         .filter(|&(token, logit)| cut.keeps(logit, token))
@@ -77,14 +146,22 @@ fn any_sampling() -> impl Strategy<Value = Sampling> {
     let top_k = prop_oneof![Just(0_u32), 1_u32..40, 1_u32..400];
     let top_p = prop_oneof![Just(1.0_f32), 0.01_f32..1.0];
     let min_p = prop_oneof![Just(0.0_f32), 0.001_f32..1.0];
-    (top_k, top_p, min_p, 0.05_f32..3.0, any::<u64>()).prop_map(|(top_k, top_p, min_p, temperature, seed)| Sampling {
-        temperature,
-        top_k,
-        top_p,
-        min_p,
-        seed,
-        ..Sampling::default()
-    })
+    let top_n_sigma = prop_oneof![3 => Just(0.0_f32), 1 => 0.1_f32..4.0];
+    let typical_p = prop_oneof![3 => Just(1.0_f32), 1 => 0.05_f32..1.0];
+    let xtc_threshold = prop_oneof![3 => Just(0.0_f32), 1 => 0.01_f32..0.6];
+    (top_k, top_p, min_p, 0.05_f32..3.0, top_n_sigma, typical_p, xtc_threshold).prop_map(
+        |(top_k, top_p, min_p, temperature, top_n_sigma, typical_p, xtc_threshold)| Sampling {
+            temperature,
+            top_k,
+            top_p,
+            min_p,
+            top_n_sigma,
+            typical_p,
+            xtc_probability: if xtc_threshold > 0.0 { 1.0 } else { 0.0 },
+            xtc_threshold,
+            ..Sampling::default()
+        },
+    )
 }
 
 proptest! {
@@ -101,7 +178,7 @@ proptest! {
         let (expected, close) = reference(&sampling, &logits, mask);
         prop_assume!(!close);
         let tokens: Vec<u32> = expected.iter().map(|&(token, _)| token).collect();
-        prop_assert_eq!(kept(sampling, &mut logits, mask), tokens);
+        prop_assert_eq!(kept(sampling, &mut logits.clone(), mask), tokens);
         let choice = sampler(sampling, logits.len()).sample(&mut logits, mask, 3, &[]);
         match choice {
             None => prop_assert!(expected.is_empty()),
@@ -168,6 +245,8 @@ fn check_distribution(sampling: Sampling, logits: &[f32], mask: Option<&[u32]>) 
     let mut row = logits.to_vec();
     for position in 0..DRAWS {
         row.copy_from_slice(logits);
+        // Mirostat would move its bound.
+        sampler.surprise_max = 2.0 * f64::from(sampling.mirostat_tau);
         counts[sampler.sample(&mut row, mask, position, &[]).unwrap().token as usize] += 1;
     }
     let mut chi_squared = 0.0;
@@ -208,11 +287,125 @@ fn draws_follow_the_distribution() {
         Sampling { top_k: 7, ..base },
         Sampling { top_p: 0.6, ..base },
         Sampling { min_p: 0.1, ..base },
+        Sampling { top_n_sigma: 0.7, ..base },
+        Sampling { typical_p: 0.4, ..base },
+        Sampling { xtc_probability: 1.0, xtc_threshold: 0.01, ..base },
+        Sampling { temperature: 1.2, temperature_range: 0.9, temperature_exponent: 1.5, ..base },
+        Sampling { top_n_sigma: 1.5, typical_p: 0.9, top_p: 0.95, xtc_probability: 1.0, xtc_threshold: 0.02, ..base },
         Sampling { top_k: 60, top_p: 0.9, min_p: 0.02, temperature: 0.8, seed: u64::MAX, ..base },
     ] {
         check_distribution(sampling, &logits, None);
         check_distribution(sampling, &logits, Some(&mask));
     }
+}
+
+#[test]
+fn xtc_takes_as_often_as_it_is_told_and_mirostat_holds_its_average() {
+    let logits: Vec<f32> = (0..200).map(|token| (uniform(99, token) * 8.0) as f32).collect();
+    let base = Sampling { seed: 42, ..Sampling::default() };
+    let best = logits.iter().position(|&logit| logit == largest(&logits)).unwrap() as u32;
+    let xtc = Sampling { xtc_probability: 0.3, xtc_threshold: 0.01, ..base };
+    let mut sampler = Sampler::new(xtc, 200).unwrap();
+    let taken = (0..20_000).filter(|&position| {
+        let mut row = logits.clone();
+        let max = sampler.survey(&Row { logits: &row, mask: None });
+        sampler.chain(&mut row, None, max, position);
+        row[best as usize] == f32::NEG_INFINITY
+    });
+    let share = taken.count() as f64 / 20_000.0;
+    assert!((share - 0.3).abs() < 0.02, "{share}");
+    for (tau, temperature) in [(3.0_f32, 1.0_f32), (5.0, 1.5)] {
+        let mut sampler = Sampler::new(Sampling { mirostat_tau: tau, temperature, ..base }, 200).unwrap();
+        let mut surprise = 0.0;
+        for position in 0..20_000 {
+            let choice = sampler.sample(&mut logits.clone(), None, position, &[]).unwrap();
+            surprise -= f64::from(choice.probability).log2();
+        }
+        assert!((surprise / 20_000.0 - f64::from(tau)).abs() < 0.1, "{} bits", surprise / 20_000.0);
+    }
+    // At its beginning, twice the average is the most.
+    check_distribution(Sampling { mirostat_tau: 2.0, ..base }, &logits, None);
+}
+
+#[test]
+fn dry_follows_its_definition() {
+    let sampling = Sampling { dry_multiplier: 0.8, dry_base: 1.75, dry_allowed_length: 2, ..Sampling::default() };
+    let mut breakers = vec![0_u32; 2];
+    breakers[0] |= 1 << 9;
+    let histories: Vec<Vec<u32>> = (0..60_u64)
+        .map(|seed| (0..40).map(|at| (uniform(seed, at) * if seed % 2 == 0 { 3.0 } else { 12.0 }) as u32).collect())
+        .chain([vec![1; 40], vec![], vec![5], vec![1, 2, 3, 4, 1, 2, 3], vec![1, 2, 9, 4, 1, 2, 9]])
+        .collect();
+    for history in &histories {
+        let mut logits = vec![0.0_f32; 40];
+        let mut sampler = Sampler::new(sampling, 40).unwrap().with_breakers(breakers.clone().into());
+        sampler.look_back(&mut logits, history);
+        for token in 0..40_u32 {
+            // The longest end of the history, free of breakers, that stands before this token somewhere.
+            let longest = (0..history.len())
+                .filter(|&at| history[at] == token)
+                .map(|at| {
+                    let same = |length: &usize| history[at - length - 1] == history[history.len() - length - 1];
+                    (0..at).take_while(|length| same(length) && history[history.len() - length - 1] != 9).count()
+                })
+                .max()
+                .unwrap_or(0);
+            let expected = if longest >= 2 { -(0.8 * 1.75_f32.powi(longest as i32 - 2)) } else { 0.0 };
+            assert!(
+                (logits[token as usize] - expected.max(-1e9)).abs() <= expected.abs() * 1e-5,
+                "{token} after {history:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn bias_is_added_and_checked() {
+    let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
+    let choose = |bias: &[(u32, f32)]| {
+        let mut sampler = Sampler::new(greedy, 3).unwrap().with_bias(bias).unwrap();
+        sampler.sample(&mut [1.0, 2.0, 3.0], None, 0, &[]).unwrap().token
+    };
+    assert_eq!(choose(&[]), 2);
+    assert_eq!(choose(&[(2, -100.0), (99, 100.0)]), 1);
+    assert_eq!(choose(&[(0, 5.0)]), 0);
+    let refused = |bias: &[(u32, f32)]| Sampler::new(greedy, 3).unwrap().with_bias(bias).unwrap_err().to_string();
+    assert_eq!(refused(&[(0, f32::NAN)]), "logit_bias must be from -100 to 100, not NaN");
+    assert_eq!(refused(&vec![(0, 1.0); 4097]), "logit_bias must be for at most 4096 tokens, not 4097");
+}
+
+#[test]
+fn the_leading_tokens_are_those_of_either_distribution() {
+    let logits: Vec<f32> = (0..300).map(|token| (uniform(7, token) * 10.0) as f32).collect();
+    let sampling = Sampling { top_k: 20, typical_p: 0.8, temperature: 0.7, ..Sampling::default() };
+    let (mut expected, _) = reference(&sampling, &logits, None);
+    expected.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut sampler = Sampler::new(sampling, 300).unwrap();
+    let mut row = logits.clone();
+    sampler.sample(&mut row, None, 3, &[]).unwrap();
+    let leading = sampler.leading(&row, None, 5);
+    for (choice, (token, probability)) in leading.iter().zip(&expected) {
+        assert_eq!(choice.token, *token);
+        assert!((f64::from(choice.probability) / probability - 1.0).abs() < 2e-4);
+    }
+    assert_eq!(sampler.leading(&row, None, 1000).len(), expected.len());
+    let before = leading_log_probabilities(&logits, 4);
+    let mut order: Vec<u32> = (0..300).collect();
+    order.sort_by(|&a, &b| logits[b as usize].total_cmp(&logits[a as usize]));
+    for ((token, log), wanted) in before.iter().zip(&order) {
+        assert_eq!(token, wanted);
+        assert!((log - log_probability(&logits, *token)).abs() < 1e-5);
+    }
+    assert!(leading_log_probabilities(&[f32::NAN], 3).is_empty());
+}
+
+#[test]
+fn the_logarithm_is_one() {
+    for x in [1e-300, 1e-9, 0.1, 0.5, 0.7, 1.0, 1.4142, 1.5, 2.0, 3.7, 150_000.0, 1e300] {
+        let error = (natural_logarithm(x) - f64::ln(x)).abs();
+        assert!(error <= f64::ln(x).abs().max(1e-300) * 4e-16 + 1e-16, "{x}: {error}");
+    }
+    assert_eq!(natural_logarithm(0.0), f64::NEG_INFINITY);
 }
 
 #[test]
@@ -276,7 +469,7 @@ fn awkward_rows_end_well() {
 #[test]
 fn parameters_outside_their_range_are_named() {
     type Change = fn(&mut Sampling);
-    let changes: [(Change, &str); 14] = [
+    let changes: [(Change, &str); 26] = [
         (|s| s.temperature = f32::NAN, "temperature"),
         (|s| s.temperature = -0.1, "temperature"),
         (|s| s.temperature = f32::INFINITY, "temperature"),
@@ -291,6 +484,18 @@ fn parameters_outside_their_range_are_named() {
         (|s| s.presence_penalty = f32::NAN, "presence_penalty"),
         (|s| s.presence_penalty = 1e38, "presence_penalty"),
         (|s| s.penalty_window = 8193, "penalty_window"),
+        (|s| s.dry_multiplier = -1.0, "dry_multiplier"),
+        (|s| s.dry_base = 0.9, "dry_base"),
+        (|s| s.dry_allowed_length = 0, "dry_allowed_length"),
+        (|s| s.top_n_sigma = f32::NAN, "top_n_sigma"),
+        (|s| s.typical_p = 0.0, "typical_p"),
+        (|s| s.xtc_probability = 1.1, "xtc_probability"),
+        (|s| s.xtc_threshold = -0.1, "xtc_threshold"),
+        (|s| s.temperature_range = f32::INFINITY, "temperature_range"),
+        (|s| s.temperature_exponent = 0.0, "temperature_exponent"),
+        (|s| s.mirostat_tau = 101.0, "mirostat_tau"),
+        (|s| s.mirostat_eta = 0.0, "mirostat_eta"),
+        (|s| s.mirostat_eta = f32::NAN, "mirostat_eta"),
     ];
     for (change, field) in changes {
         let mut sampling = Sampling::default();
