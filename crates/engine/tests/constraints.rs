@@ -36,7 +36,7 @@ fn request(engine: &Engine, grammar: Option<&Grammar>, seed: u64, temperature: f
         prompt: engine.text_tokens("Once upon a time there was a forecast:\n"),
         sampling: Sampling { temperature, seed, ..Sampling::default() },
         stops: Vec::new(),
-        max_tokens: Some(200),
+        max_tokens: Some(400),
         end_tokens: engine.defaults().end_tokens.clone(),
         constraint: grammar.map(|grammar| engine.compile(grammar).expect("it compiles")),
     }

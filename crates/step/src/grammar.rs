@@ -47,9 +47,9 @@ const SHARED_MAX: usize = 32;
 const SHARED_TOKENS_MAX: usize = 64;
 /// What compiling may take of the stack: 4096 levels that a schema may come to, references followed, at 15 kB each.
 const STACK_BYTES: usize = 64 << 20;
-/// Space between the parts of JSON: a few blanks, or a line end and what indents the next line. Without a bound a model
-/// may write blanks until the window is full.
-const SPACE: &str = r"[ \t]{1,8}|\r?\n[ \t]{0,128}";
+/// Space between the parts of JSON: a blank, or a line end and what indents the next line. Without a bound a model may write
+/// blanks until the window is full.
+const SPACE: &str = r"[ \t]|\r?\n[ \t]{0,40}";
 
 /// What an answer must obey.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -283,18 +283,24 @@ impl<'s> Checker<'s> {
         let has = |other: &str| object.contains_key(other);
         let why = match (keyword, value) {
             (
-                "$schema" | "$id" | "id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$defs" | "definitions",
+                "$schema" | "$id" | "id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$defs" | "definitions"
+                | "$comment" | "title" | "description" | "default" | "examples" | "$vocabulary" | "readOnly"
+                | "writeOnly" | "deprecated" | "contentMediaType" | "contentEncoding" | "contentSchema",
                 _,
             )
-            | ("$comment" | "title" | "description" | "default" | "examples" | "$vocabulary", _)
-            | ("readOnly" | "writeOnly" | "deprecated" | "contentMediaType" | "contentEncoding" | "contentSchema", _)
             | ("not" | "uniqueItems", Value::Bool(false))
             | ("propertyNames" | "unevaluatedProperties" | "unevaluatedItems", Value::Bool(true)) => return Ok(()),
             ("then" | "else", _) if has("if") => return Ok(()),
             ("if", _) if !has("then") && !has("else") => return Ok(()),
             ("minContains" | "maxContains", _) if has("contains") => return Ok(()),
-            ("then" | "else", _) => return Ok(self.note(keyword, at, "stands without \"if\"")),
-            ("minContains" | "maxContains", _) => return Ok(self.note(keyword, at, "stands without \"contains\"")),
+            ("then" | "else", _) => {
+                self.note(keyword, at, "stands without \"if\"");
+                return Ok(());
+            }
+            ("minContains" | "maxContains", _) => {
+                self.note(keyword, at, "stands without \"contains\"");
+                return Ok(());
+            }
             ("uniqueItems", Value::Bool(true)) => {
                 let most = object.get("maxItems").and_then(Value::as_u64);
                 if most.is_some_and(|most| most <= 1) {
@@ -319,7 +325,10 @@ impl<'s> Checker<'s> {
             ("contains", _) => "an item that must come somewhere is not tied to a place",
             ("propertyNames", _) => return self.property_names(value, object, at, out),
             ("$dynamicRef" | "$recursiveRef", _) => "where it leads depends on the way that led here",
-            _ => return Ok(self.note(keyword, at, "is no keyword of JSON Schema")),
+            _ => {
+                self.note(keyword, at, "is no keyword of JSON Schema");
+                return Ok(());
+            }
         };
         Err(unsupported(keyword, at, why))
     }
@@ -468,7 +477,10 @@ impl<'s> Checker<'s> {
         let as_items = match keyword {
             // A list of items is what prefixItems is since 2020-12; what follows it was called additionalItems.
             "additionalItems" if is_list("items") => "items",
-            "additionalItems" => return Ok(self.note(keyword, at, "stands without a list of items")),
+            "additionalItems" => {
+                self.note(keyword, at, "stands without a list of items");
+                return Ok(());
+            }
             "items" if !value.is_array() => "items",
             _ => "prefixItems",
         };

@@ -1,3 +1,5 @@
+//! Each kind of grammar, on the vocabulary of the model in the repository. What schemas are refused for is tested beside `schema.rs`.
+
 use std::time::Instant;
 
 use kauri_formats::Checkpoint;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// The same value with properties in the order in which the checked `schema` has them written; others behind, as they are.
 pub(in crate::grammar) fn in_order(value: &Value, schema: &Value) -> Value {
-    arranged(value, &expanded(&[schema], schema), schema)
+    arranged(value, &expanded(&[schema], value, schema), schema)
 }
 
 /// `schemas` are all that say something about the value.
@@ -37,7 +37,7 @@ fn arranged(value: &Value, schemas: &[&Map<String, Value>], root: &Value) -> Val
                             .chain(schema.get("additionalProperties"))
                     });
                     let said: Vec<&Value> = said.collect();
-                    out.insert(name.clone(), arranged(part, &expanded(&said, root), root));
+                    out.insert(name.clone(), arranged(part, &expanded(&said, part, root), root));
                 }
             }
             Value::Object(out)
@@ -49,7 +49,7 @@ fn arranged(value: &Value, schemas: &[&Map<String, Value>], root: &Value) -> Val
                     prefix.into_iter().chain(schema.get("items"))
                 });
                 let said: Vec<&Value> = said.collect();
-                arranged(part, &expanded(&said, root), root)
+                arranged(part, &expanded(&said, part, root), root)
             });
             Value::Array(items.collect())
         }
@@ -58,7 +58,8 @@ fn arranged(value: &Value, schemas: &[&Map<String, Value>], root: &Value) -> Val
 }
 
 /// These schemas and all that they refer to or are made of, in the order in which they are merged.
-fn expanded<'s>(schemas: &[&'s Value], root: &'s Value) -> Vec<&'s Map<String, Value>> {
+/// Where one of several may hold, the first that knows all properties of the value is taken, and all where none does.
+fn expanded<'s>(schemas: &[&'s Value], value: &Value, root: &'s Value) -> Vec<&'s Map<String, Value>> {
     let mut out = Vec::new();
     let mut seen = HashSet::new();
     let mut open: Vec<&Value> = schemas.iter().rev().copied().collect();
@@ -68,12 +69,27 @@ fn expanded<'s>(schemas: &[&'s Value], root: &'s Value) -> Vec<&'s Map<String, V
             continue;
         }
         out.push(object);
-        let lists = ["anyOf", "oneOf", "allOf"].into_iter().filter_map(|keyword| object.get(keyword)?.as_array());
-        open.extend(lists.flat_map(|list| list.iter().rev()));
+        for keyword in ["anyOf", "oneOf", "allOf"] {
+            let Some(list) = object.get(keyword).and_then(Value::as_array) else { continue };
+            let knows = |schema: &&Value| keyword != "allOf" && knows_all(schema, value, root);
+            match list.iter().find(knows) {
+                Some(one) => open.push(one),
+                None => open.extend(list.iter().rev()),
+            }
+        }
         let target = object.get("$ref").and_then(Value::as_str).and_then(|target| root.pointer(&target[1..]));
         open.extend(target);
     }
     out
+}
+
+/// Whether a schema names all properties of an object.
+fn knows_all(schema: &Value, value: &Value, root: &Value) -> bool {
+    let schemas = expanded(&[schema], value, root);
+    let knows = |name: &String| {
+        schemas.iter().any(|schema| schema.get("properties").is_some_and(|map| map.get(name).is_some()))
+    };
+    value.as_object().is_some_and(|object| object.keys().all(knows))
 }
 
 #[cfg(test)]
@@ -92,6 +108,10 @@ mod tests {
             "$defs": { "0": { "properties": { "y": true, "x": { "$ref": "#/$defs/0" } } } }
         });
         let value = json!({ "other": 1, "c": 2, "a": 3, "b": [{ "x": { "x": 4, "y": 5 }, "y": 6 }], "z": 7 });
+        let either = json!({ "anyOf": [
+            { "properties": { "text": true, "type": true } }, { "properties": { "data": true, "type": true } }
+        ] });
+        assert_eq!(in_order(&json!({ "type": 1, "data": 2 }), &either).to_string(), r#"{"data":2,"type":1}"#);
         let expected = r#"{"b":[{"y":6,"x":{"y":5,"x":4}}],"a":3,"c":2,"z":7,"other":1}"#;
         assert_eq!(in_order(&value, &schema).to_string(), expected);
     }

@@ -55,13 +55,12 @@ impl<'s> References<'s> {
         match value {
             Value::Object(object) => {
                 if let Some(name) = object.get(id).and_then(Value::as_str) {
-                    match name.strip_prefix('#') {
-                        Some(anchor) => _ = self.names.insert(format!("{base}#{anchor}"), at.to_owned()),
-                        None => {
-                            base = join(&base, name.trim_end_matches('#'));
-                            self.names.insert(base.clone(), at.to_owned());
-                            self.resources.push((at.to_owned(), base.clone()));
-                        }
+                    if let Some(anchor) = name.strip_prefix('#') {
+                        self.names.insert(format!("{base}#{anchor}"), at.to_owned());
+                    } else {
+                        base = join(&base, name.trim_end_matches('#'));
+                        self.names.insert(base.clone(), at.to_owned());
+                        self.resources.push((at.to_owned(), base.clone()));
                     }
                 }
                 for anchor in ["$anchor", "$dynamicAnchor"] {

@@ -1,3 +1,5 @@
+//! What of a schema is enforced, refused, left out and limited. Does not know what a grammar makes of it.
+
 use super::*;
 
 fn checked(schema: &Value) -> Value {
