@@ -204,7 +204,7 @@ impl Guide {
 
     /// Waits for the mask; whether the answer is complete, so that none is needed.
     fn finish(&mut self) -> Result<bool, Error> {
-        for (_, worked) in self.masks.finish() {
+        for ((), worked) in self.masks.finish() {
             let (constraint, result) = worked.ok_or_else(mask_lost)?;
             result?;
             self.constraint = Some(constraint);

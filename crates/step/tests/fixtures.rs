@@ -1,4 +1,4 @@
-//! Four hundred schemas with labelled instances (`../shared/fixtures/schemas`, from JSONSchemaBench), on a vocabulary of 150,000
+//! Four hundred schemas with labelled instances (`../shared/fixtures/schemas`, from `JSONSchemaBench`), on a vocabulary of 150,000
 //! tokens: what is accepted, what is refused and why, and what masks take.
 //!
 //! Skips with a printed reason where the schemas are not there.

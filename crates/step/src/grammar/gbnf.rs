@@ -449,7 +449,7 @@ mod tests {
         }
         let deep = format!("root ::= {}", "(".repeat(60));
         assert!(to_lark(&deep).unwrap_err().to_string().contains("inside each other"));
-        let doubling: String = (0..40).map(|n| format!("r{n} ::= r{} r{}\n", n + 1, n + 1)).collect();
+        let doubling = (0..40).map(|n| format!("r{n} ::= r{} r{}\n", n + 1, n + 1)).collect::<Vec<_>>().concat();
         let error = to_lark(&format!("root ::= r0\n{doubling}r40 ::= \"a\"")).unwrap_err().to_string();
         assert!(error.contains("as one expression"), "{error}");
     }
