@@ -267,8 +267,8 @@ static FORMATS: &[&Format] = &[
     &apriel::FORMAT,
     &command_r7b::FORMAT,
     &command_r::FORMAT,
-    &deepseek::FORMAT,
     &deepseek_v3_1::FORMAT,
+    &deepseek::FORMAT,
     &dsml::FORMAT,
     &function_gemma::FORMAT,
     &functionary::FORMAT,
@@ -283,8 +283,8 @@ static FORMATS: &[&Format] = &[
     &llama::FORMAT,
     &minimax::FORMAT,
     &mirothinker::FORMAT,
-    &mistral::FORMAT,
     &mistral_args::FORMAT,
+    &mistral::FORMAT,
     &nemotron::FORMAT,
     &qwen_coder::FORMAT,
     &seed::FORMAT,
@@ -294,7 +294,12 @@ static FORMATS: &[&Format] = &[
 impl Format {
     /// The format of a model; that for any model where nothing tells of one.
     pub fn of(signs: &Signs<'_>) -> &'static Self {
-        FORMATS.iter().find(|format| (format.told)(signs)).copied().unwrap_or(&generic::FORMAT)
+        Self::told_of(signs).next().unwrap_or(&generic::FORMAT)
+    }
+
+    /// Every format that a model's signs tell of: one, or none.
+    pub fn told_of(signs: &Signs<'_>) -> impl Iterator<Item = &'static Self> {
+        FORMATS.iter().filter(|format| (format.told)(signs)).copied()
     }
 
     /// Whether the model's template knows nothing of tools, so that [`instruction`] must tell it.

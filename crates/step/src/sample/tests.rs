@@ -401,7 +401,7 @@ fn the_leading_tokens_are_those_of_either_distribution() {
 
 #[test]
 fn the_logarithm_is_one() {
-    for x in [1e-300, 1e-9, 0.1, 0.5, 0.7, 1.0, 1.4142, 1.5, 2.0, 3.7, 150_000.0, 1e300] {
+    for x in [1e-300, 1e-9, 0.1, 0.5, 0.7, 1.0, 1.41, 1.5, 2.0, 3.7, 150_000.0, 1e300] {
         let error = (natural_logarithm(x) - f64::ln(x)).abs();
         assert!(error <= f64::ln(x).abs().max(1e-300) * 4e-16 + 1e-16, "{x}: {error}");
     }

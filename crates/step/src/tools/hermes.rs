@@ -18,7 +18,7 @@ pub(super) const LAYOUT: Layout = Layout {
 pub(super) static FORMAT: Format = Format {
     name: "hermes",
     told: |signs| {
-        let others = ["<parameter=", "<arg_key>", "<function="];
+        let others = ["<parameter=", "<arg_key>", "<function=", "<use_mcp_tool>"];
         signs.has("<tool_call>") && !others.iter().any(|other| signs.has(other))
     },
     kind: Kind::Layout(LAYOUT),

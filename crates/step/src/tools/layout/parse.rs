@@ -414,7 +414,9 @@ impl Parser {
         if !self.begun && step != Step::Broken {
             self.hold(c);
             if let Some(name) = &envelope.name {
-                self.named = self.tools.iter().position(|tool| tool.name == *name);
+                if self.named.is_none() {
+                    self.named = self.tools.iter().position(|tool| tool.name == *name);
+                }
                 if self.named.is_none() {
                     self.held.pop();
                     return Turn::Wrong;
