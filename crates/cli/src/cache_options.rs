@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(bytes("--x", 2.5).ok(), Some(2_500_000_000));
         assert_eq!(bytes("--x", 0.0).ok(), Some(0));
         for wrong in [-1.0, f64::NAN, f64::INFINITY, 1e7] {
-            let error = bytes("--cache-size-gb", wrong).err().expect("no size").0;
+            let error = bytes("--cache-size-gb", wrong).expect_err("no size").0;
             assert!(error.starts_with("--cache-size-gb"), "{error}");
         }
     }

@@ -61,8 +61,8 @@ impl Run<'_> {
     fn bytes(&self) -> usize {
         match self {
             Self::Bytes(values) => values.len(),
-            Self::Halves(values) => size_of::<f16>() * values.len(),
-            Self::Floats(values) => size_of::<f32>() * values.len(),
+            Self::Halves(values) => size_of_val(*values),
+            Self::Floats(values) => size_of_val(*values),
         }
     }
 

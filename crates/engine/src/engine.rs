@@ -66,6 +66,7 @@ pub struct Defaults {
 }
 
 /// A loaded model.
+#[expect(clippy::struct_excessive_bools, reason = "each says one thing of the model, and none excludes another")]
 pub struct Engine {
     pub(crate) executor: Box<dyn Executor>,
     pub(crate) checkpoint: Checkpoint,

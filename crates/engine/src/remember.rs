@@ -127,7 +127,6 @@ impl Engine {
             }
             let store = store.as_mut().expect("a schedule without a store only copies");
             match next {
-                Move::CopyState { .. } => {}
                 Move::LoadPage { page, name } => executor.write_page(*page, &taken(store, Kind::Page, name)?)?,
                 Move::LoadState { slot, name } => executor.write_state(*slot, &taken(store, Kind::State, name)?)?,
                 Move::KeepPage(kept) if store.wants(Kind::Page, &kept.name) => {
@@ -150,7 +149,12 @@ impl Engine {
                     executor.read_state(kept.at, &mut bytes)?;
                     store.put_aside(Kind::State, kept, bytes);
                 }
-                Move::KeepPage(_) | Move::KeepState(_) | Move::SpillPage(_) | Move::SpillState(_) => {}
+                // States that are copied were above; what the store has already is not copied out again.
+                Move::CopyState { .. }
+                | Move::KeepPage(_)
+                | Move::KeepState(_)
+                | Move::SpillPage(_)
+                | Move::SpillState(_) => {}
                 Move::Used(names) => store.used(names.clone()),
             }
         }

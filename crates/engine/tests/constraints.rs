@@ -107,7 +107,7 @@ fn a_service_gives_each_what_it_gets_alone() {
     let requests: Vec<Request> = (0..20)
         .map(|index: usize| {
             let grammar = grammars[index % grammars.len()].as_ref();
-            let mut request = request(&engine, grammar, index as u64, if index % 3 == 0 { 0.0 } else { 1.2 });
+            let mut request = request(&engine, grammar, index as u64, if index.is_multiple_of(3) { 0.0 } else { 1.2 });
             request.max_tokens = Some(5 + index * 7 % 90);
             request.stops = if index % 4 == 1 { vec!["_".to_owned()] } else { Vec::new() };
             request
