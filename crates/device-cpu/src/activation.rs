@@ -1,5 +1,5 @@
 //! Activations as the kernels read them, a few tokens side by side: bytes with one scale for 128 neighbours for the integer kernel,
-//! numbers for the floating-point one.
+//! numbers for the floating-point one, two brain floating-point numbers for tile registers.
 //!
 //! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time; the
 //! last one has what is left. A tile is (columns / 32, tokens, 32): the kernel walks it from its start to its end.
