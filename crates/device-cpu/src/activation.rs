@@ -121,6 +121,7 @@ impl Activations {
     }
 
     /// The halves of a tile: (columns / 2, tokens of the tile).
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub fn halves(&self, tile: Tile) -> &[u64] {
         &self.halves[tile.token * self.columns / 2..(tile.token + tile.width) * self.columns / 2]
     }

@@ -189,6 +189,7 @@ pub(crate) enum Packing {
     /// As they are.
     Numbers,
     /// As two brain floating-point numbers each.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     Halves,
 }
 

@@ -176,6 +176,7 @@ pub struct Scratch {
     /// Sums of another product of the same tokens and as many rows, held back.
     held: Vec<f32>,
     /// What tile registers are written to: four of sixteen rows.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub tiles: [Line; 64],
 }
 
