@@ -70,6 +70,7 @@ pub fn about_model(name: Option<&str>, error: Error) -> anyhow::Error {
         | Error::Sampling(_)
         | Error::Stop(_)
         | Error::Grammar(_)
+        | Error::Tools(_)
         | Error::NoTemplate
         | Error::EmptyPrompt
         | Error::PromptTooLong { .. }

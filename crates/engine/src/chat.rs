@@ -1,24 +1,43 @@
-//! A conversation as the model's template sees it, and from there to token ids.
+//! A conversation as the model's template sees it.
 
-use kauri_prompt::template::{Json, Object, Template};
-use kauri_tokenizer::{Special, Tokenizer};
+use kauri_prompt::template::{Json, Object};
+use kauri_step::tools::Tools;
 
-use crate::error::Error;
-
-/// A conversation: messages and what else the template may ask for.
+/// A conversation: messages, tools, and what else the template may ask for.
 #[derive(Clone, Debug, Default)]
 pub struct Chat {
     messages: Vec<Message>,
-    variables: Object,
+    pub(crate) variables: Object,
+    pub(crate) tools: Option<Tools>,
+    pub(crate) reasoning_budget_tokens: Option<usize>,
 }
 
-/// One message of plain text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks: `system`, `user`, `assistant`.
+    /// Who speaks: `system`, `user`, `assistant`, `tool`.
     pub role: String,
     /// What is said.
     pub content: String,
+    /// What the model thought before it said it; the model's own template decides whether it sees that again.
+    pub reasoning: Option<String>,
+    /// The calls that the model made.
+    pub calls: Vec<Call>,
+    /// Of a tool's result, the id of the call.
+    pub call_id: Option<String>,
+    /// Of a tool's result, the tool's name.
+    pub name: Option<String>,
+}
+
+/// A call that the model made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// What its result is told by.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments, JSON text of an object.
+    pub arguments: String,
 }
 
 impl Chat {
@@ -29,7 +48,12 @@ impl Chat {
 
     /// Adds a message of plain text.
     pub fn push(&mut self, role: &str, content: &str) {
-        self.messages.push(Message { role: role.to_owned(), content: content.to_owned() });
+        self.add(Message { role: role.to_owned(), content: content.to_owned(), ..Message::default() });
+    }
+
+    /// Adds a message.
+    pub fn add(&mut self, message: Message) {
+        self.messages.push(message);
     }
 
     /// Takes the last message back.
@@ -40,6 +64,23 @@ impl Chat {
     /// Sets a variable of the template, such as `enable_thinking`.
     pub fn set(&mut self, name: &str, value: Json) {
         self.variables.insert(name.to_owned(), value);
+    }
+
+    /// Lets the model call tools.
+    pub fn set_tools(&mut self, tools: Tools) {
+        self.tools = Some(tools);
+    }
+
+    /// Asks the model to reason before it answers, or not to: by the names that templates have for it. What a model does that
+    /// knows none of them is its own affair.
+    pub fn set_reasoning(&mut self, wanted: bool) {
+        self.set("enable_thinking", wanted.into());
+        self.set("thinking", wanted.into());
+    }
+
+    /// Ends the model's reasoning after so many tokens.
+    pub fn set_reasoning_budget(&mut self, tokens: usize) {
+        self.reasoning_budget_tokens = Some(tokens);
     }
 
     /// The messages so far.
@@ -56,29 +97,52 @@ impl Chat {
     pub fn set_system(&mut self, content: &str) {
         self.messages.retain(|message| message.role != "system");
         if !content.is_empty() {
-            self.messages.insert(0, Message { role: "system".to_owned(), content: content.to_owned() });
+            let message = Message { role: "system".to_owned(), content: content.to_owned(), ..Message::default() };
+            self.messages.insert(0, message);
         }
+    }
+}
+
+impl Message {
+    /// The message as templates take it: arguments of calls as objects, since they print them themselves.
+    pub(crate) fn json(&self) -> Json {
+        let mut members = Object::new();
+        let mut put = |key: &str, value: Json| _ = members.insert(key.to_owned(), value);
+        put("role", self.role.as_str().into());
+        put("content", self.content.as_str().into());
+        if let Some(reasoning) = &self.reasoning {
+            put("reasoning_content", reasoning.as_str().into());
+        }
+        if !self.calls.is_empty() {
+            put("tool_calls", Json::Array(self.calls.iter().map(Call::json).collect()));
+        }
+        if let Some(id) = &self.call_id {
+            put("tool_call_id", id.as_str().into());
+        }
+        if let Some(name) = &self.name {
+            put("name", name.as_str().into());
+        }
+        Json::Object(members)
+    }
+}
+
+impl Call {
+    fn json(&self) -> Json {
+        let function = [("name", Json::from(self.name.as_str())), ("arguments", self.arguments_json())];
+        let call = [("id", self.id.as_str().into()), ("type", "function".into()), ("function", object(function))];
+        object(call)
     }
 
-    /// The prompt that asks for the next answer, as token ids. Text of messages never becomes a special token.
-    pub(crate) fn tokens(&self, template: &Template, tokenizer: &Tokenizer) -> Result<Vec<u32>, Error> {
-        let mut variables = self.variables.clone();
-        let messages = self.messages.iter().map(|message| {
-            let members = [("role", &message.role), ("content", &message.content)];
-            Json::Object(members.map(|(key, value)| (key.to_owned(), Json::from(value.as_str()))).into_iter().collect())
-        });
-        variables.insert("messages".to_owned(), Json::Array(messages.collect()));
-        variables.insert("add_generation_prompt".to_owned(), Json::from(true));
-        for (name, id) in [("bos_token", tokenizer.bos()), ("eos_token", tokenizer.eos())] {
-            let bytes = id.map(|id| tokenizer.decode(&[id], true)).unwrap_or_default();
-            let text = Json::from(String::from_utf8_lossy(&bytes).into_owned());
-            variables.entry(name.to_owned()).or_insert(text);
-        }
-        let spans = template.render_spans(&variables)?;
-        let spans: Vec<(&str, Special)> = spans
-            .iter()
-            .map(|span| (span.text.as_str(), if span.from_user { Special::Text } else { Special::Parse }))
-            .collect();
-        Ok(tokenizer.encode_spans(&spans))
+    /// The arguments as an object; as a string where they are none, which is the caller's doing.
+    pub(crate) fn arguments_json(&self) -> Json {
+        Json::parse(&self.arguments)
+            .ok()
+            .filter(|json| json.as_object().is_some())
+            .unwrap_or_else(|| self.arguments.as_str().into())
     }
+}
+
+/// An object of these members.
+pub(crate) fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
+    Json::Object(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }

@@ -5,21 +5,23 @@
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kauri_device::Choice;
 use kauri_step::grammar::{Compiled, Constraint};
 use kauri_step::sample::{Sampler, Sampling};
-use kauri_step::stop::Stops;
-use kauri_tokenizer::Stream;
+use kauri_tokenizer::Tokenizer;
 
+use crate::dialogue::Reading;
 use crate::error::Error;
 use crate::events::{Done, Event, Finish};
 use crate::masks::Masks;
 use crate::session::Session;
+use crate::writing::Writing;
 
 /// What is asked for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The whole prompt.
     pub prompt: Vec<u32>,
@@ -34,13 +36,42 @@ pub struct Request {
     /// What the answer must obey; anything goes where unset. Made by [`crate::Engine::compile`] or [`crate::Service::compile`] of the
     /// same model.
     pub constraint: Option<Compiled>,
+    /// What is added to the logits of tokens.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// How the answer is to be read, as [`Engine::ask`](crate::Engine::ask) gives it; as text where unset.
+    pub reading: Option<Arc<Reading>>,
+    /// How long the answer may take, the prompt included; without end where unset.
+    pub time_max: Option<Duration>,
 }
 
+/// What ends a repetition where DRY looks for them: what lines, lists and speech are made of, which repeats in any text.
+const BREAKERS: &[u8] = b"\n:\"*";
+
 impl Request {
+    /// What chooses its tokens; nothing where the most likely is the one.
+    pub(crate) fn sampler(&self, tokenizer: &Tokenizer, vocab: usize) -> Result<Option<Sampler>, Error> {
+        let mut sampler = Sampler::new(self.sampling, vocab)?.with_bias(&self.logit_bias)?;
+        if self.sampling.dry_multiplier > 0.0 {
+            let breaks = |token: u32| {
+                tokenizer.token_bytes(token).is_some_and(|bytes| bytes.iter().any(|byte| BREAKERS.contains(byte)))
+            };
+            let word = |word: usize| {
+                (0..32).filter(|bit| breaks((word * 32) as u32 + bit)).fold(0_u32, |bits, bit| bits | 1 << bit)
+            };
+            sampler = sampler.with_breakers((0..vocab.div_ceil(32)).map(word).collect());
+        }
+        let is_greedy = self.sampling.is_greedy() && self.logit_bias.is_empty();
+        Ok((!is_greedy).then_some(sampler))
+    }
+
     /// The constraint at its beginning, and the tokens that are certain before any is chosen. Where they would not fit they are
     /// left to be chosen, one by one, until the window or the limit ends the answer.
     pub(crate) fn begin(&self, window: usize) -> (Option<Box<Constraint>>, Vec<u32>) {
         let Some(compiled) = &self.constraint else { return (None, Vec::new()) };
+        if self.reading.as_ref().is_some_and(|reading| reading.form().reader().is_reasoning()) {
+            // It holds behind the reasoning.
+            return (Some(Box::new(compiled.start(&self.end_tokens))), Vec::new());
+        }
         let mut constraint = compiled.start(&self.end_tokens);
         let forced = constraint.forced();
         let room = window.saturating_sub(self.prompt.len() + 1).min(self.max_tokens.unwrap_or(usize::MAX));
@@ -73,11 +104,11 @@ impl Session<'_> {
         mut event: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Done, Error> {
         let start = Instant::now();
-        let mut chooser = Chooser::new(&request.sampling, self.engine.vocab as usize)?;
+        let mut chooser = Chooser::new(request, &self.engine.tokenizer, self.engine.vocab as usize)?;
         let window = self.engine.window_tokens() as usize;
         let total = request.prompt.len();
         let reach = request.max_tokens.map_or(window, |most| window.min(total + most));
-        let mut answer = Writing::new(request, window, self.engine.tokenizer.stream_after(&request.prompt), start)?;
+        let mut answer = Answering::new(request, window, &self.engine.tokenizer, start)?;
         let (constraint, forced) = request.begin(window);
         let mut guide = constraint.map(Guide::new);
         let prompt = if forced.is_empty() {
@@ -87,7 +118,7 @@ impl Session<'_> {
         };
 
         let mut cancelled = false;
-        guide.iter_mut().for_each(Guide::begin);
+        guide.iter_mut().filter(|_| !answer.writing.is_free()).for_each(Guide::begin);
         let synced = self.sync(&prompt, reach as u32, |done| {
             let flow = event(Event::Prefill { done: done.min(total), total });
             cancelled |= flow.is_break();
@@ -103,6 +134,10 @@ impl Session<'_> {
                 finish = Some(Finish::Length);
                 continue;
             }
+            if answer.writing.is_late() {
+                finish = Some(Finish::Time);
+                continue;
+            }
             let complete = match &mut guide {
                 Some(guide) => guide.finish()?,
                 None => false,
@@ -110,7 +145,9 @@ impl Session<'_> {
             finish = if complete {
                 Some(Finish::Complete)
             } else {
-                let token = self.choose(&mut chooser, guide.as_ref())?;
+                let held = guide.as_ref().filter(|_| !answer.writing.is_free());
+                let token = self.choose(&mut chooser, held)?;
+                let token = answer.writing.choose(token);
                 self.go_on(token, guide.as_mut(), &mut answer, &mut event)?
             };
         }
@@ -122,7 +159,7 @@ impl Session<'_> {
         &mut self,
         token: u32,
         mut guide: Option<&mut Guide>,
-        answer: &mut Writing<'_>,
+        answer: &mut Answering<'_>,
         event: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Option<Finish>, Error> {
         answer.note_time();
@@ -132,7 +169,8 @@ impl Session<'_> {
         let mut written = std::mem::take(&mut answer.written);
         written.clear();
         written.push(token);
-        if let Some(guide) = &mut guide {
+        let is_free = answer.writing.is_free();
+        if let Some(guide) = guide.as_mut().filter(|_| !is_free) {
             guide.constraint()?.commit(token)?;
             written.extend(guide.constraint()?.forced());
         }
@@ -143,7 +181,9 @@ impl Session<'_> {
             if guide.constraint()?.is_done() {
                 return Ok(Some(Finish::Complete));
             }
-            guide.begin();
+            if !answer.writing.is_free() {
+                guide.begin();
+            }
         }
         let step = self.engine.executor.plan().batch_tokens as usize;
         for (index, chunk) in written.chunks(step).enumerate() {
@@ -177,10 +217,10 @@ struct Chooser {
 }
 
 impl Chooser {
-    fn new(sampling: &Sampling, vocab: usize) -> Result<Self, Error> {
-        let sampler = Sampler::new(*sampling, vocab)?;
-        let greedy = sampling.is_greedy();
-        Ok(Self { sampler: (!greedy).then_some(sampler), row: vec![0.0; if greedy { 0 } else { vocab }] })
+    fn new(request: &Request, tokenizer: &Tokenizer, vocab: usize) -> Result<Self, Error> {
+        let sampler = request.sampler(tokenizer, vocab)?;
+        let row = vec![0.0; if sampler.is_none() { 0 } else { vocab }];
+        Ok(Self { sampler, row })
     }
 }
 
@@ -221,12 +261,11 @@ impl Guide {
     }
 }
 
-/// The text of an answer, and how it goes.
-struct Writing<'r> {
+/// An answer, and how it goes.
+struct Answering<'r> {
     request: &'r Request,
     window: usize,
-    stream: Stream,
-    stops: Stops,
+    writing: Writing,
     /// The token chosen last and those that had to follow it; kept, so that no token of a free answer allocates.
     written: Vec<u32>,
     start: Instant,
@@ -234,10 +273,9 @@ struct Writing<'r> {
     done: Done,
 }
 
-impl<'r> Writing<'r> {
-    fn new(request: &'r Request, window: usize, stream: Stream, start: Instant) -> Result<Self, Error> {
-        let mut stops = Stops::new(&request.stops)?;
-        stops.reserve(stream.text_bytes_max());
+impl<'r> Answering<'r> {
+    fn new(request: &'r Request, window: usize, tokenizer: &Tokenizer, start: Instant) -> Result<Self, Error> {
+        let writing = Writing::new(request, tokenizer)?;
         let done = Done {
             finish: Finish::Cancelled,
             prompt_tokens: request.prompt.len(),
@@ -247,7 +285,7 @@ impl<'r> Writing<'r> {
             prefill: Duration::ZERO,
             decode: Duration::ZERO,
         };
-        Ok(Self { request, window, stream, stops, written: Vec::with_capacity(1), start, first: None, done })
+        Ok(Self { request, window, writing, written: Vec::with_capacity(1), start, first: None, done })
     }
 
     /// A token is there.
@@ -273,12 +311,8 @@ impl<'r> Writing<'r> {
             }
             self.note_time();
             self.done.output_tokens += 1;
-            let output = self.stops.push(self.stream.push(token));
-            if event(Event::Text(output.text)).is_break() {
-                return Some(Finish::Cancelled);
-            }
-            if let Some(stop) = output.stopped {
-                return Some(Finish::Stop(self.request.stops[stop].clone()));
+            if let Some(finish) = self.writing.push(token, &mut *event) {
+                return Some(finish);
             }
             // The token just written has its place, too.
             if before + index + 1 == self.window {
@@ -289,12 +323,8 @@ impl<'r> Writing<'r> {
     }
 
     /// The answer is over, whatever is said of its last words.
-    fn end(mut self, finish: Finish, mut event: impl FnMut(Event<'_>) -> ControlFlow<()>) -> Done {
-        if !matches!(finish, Finish::Stop(_)) {
-            let mut say = |text: &str| text.is_empty() || event(Event::Text(text)).is_continue();
-            say(self.stops.push(self.stream.finish()).text);
-            say(self.stops.finish());
-        }
+    fn end(mut self, finish: Finish, event: impl FnMut(Event<'_>) -> ControlFlow<()>) -> Done {
+        self.writing.finish(&finish, event);
         Done { finish, ..self.done }
     }
 }

@@ -10,7 +10,6 @@ use kauri_formats::{Checkpoint, Source};
 use kauri_model::{Wish, fit, load, resolve};
 use kauri_prompt::pages::Pages;
 use kauri_prompt::store::Store;
-use kauri_prompt::template::Template;
 use kauri_step::grammar::{Compiled, Compiler, Grammar};
 use kauri_step::sample::Sampling;
 use kauri_tokenizer::Tokenizer;
@@ -18,6 +17,7 @@ use serde_json::Value as Json;
 
 use crate::chat::Chat;
 use crate::devices::{self, DeviceChoice};
+use crate::dialogue::{Asked, Dialogue};
 use crate::error::Error;
 use crate::reader;
 use crate::session::Session;
@@ -89,7 +89,7 @@ pub struct Engine {
     pub(crate) step_tokens: usize,
     /// How a model that judges is asked, where its file says it.
     pub(crate) question: Option<String>,
-    pub(crate) template: Option<Arc<Template>>,
+    pub(crate) dialogue: Option<Arc<Dialogue>>,
     pub(crate) window_tokens: u32,
     /// What is remembered outside of the cache.
     pub(crate) store: Option<Store>,
@@ -154,8 +154,11 @@ impl Engine {
             plan = fit::for_reading(&plan, window_tokens, texts, both_ways);
             shape.head.output = None;
         }
-        let template = chat_template(&checkpoint).map(Template::compile).transpose()?.map(Arc::new);
         let defaults = defaults(&checkpoint, &tokenizer);
+        let dialogue = chat_template(&checkpoint)
+            .map(|source| Dialogue::new(source, &tokenizer, &defaults.end_tokens))
+            .transpose()?;
+        let dialogue = dialogue.map(Arc::new);
         let question = match &checkpoint.source {
             Source::Gguf(metadata) => metadata.str("tokenizer.chat_template.rerank").map(str::to_owned),
             Source::Safetensors(_) => None,
@@ -181,7 +184,7 @@ impl Engine {
             writes,
             step_tokens: options.batch_tokens.min(plan.batch_tokens).max(1) as usize,
             question,
-            template,
+            dialogue,
             window_tokens,
             store: None,
             full_precision: options.full_precision,
@@ -201,7 +204,16 @@ impl Engine {
     /// # Errors
     /// When the model has no template, or the template refuses the conversation.
     pub fn chat_tokens(&self, chat: &Chat) -> Result<Vec<u32>, Error> {
-        chat.tokens(self.template.as_deref().ok_or(Error::NoTemplate)?, &self.tokenizer)
+        Ok(self.ask(chat)?.tokens)
+    }
+
+    /// The prompt that asks for the next answer of a conversation, and how that answer is to be read: reasoning, calls, text. Where
+    /// the conversation has calls that this engine's model wrote, their tokens are those that it wrote.
+    ///
+    /// # Errors
+    /// When the model has no template, or the template refuses the conversation.
+    pub fn ask(&self, chat: &Chat) -> Result<Asked, Error> {
+        self.dialogue.as_ref().ok_or(Error::NoTemplate)?.ask(chat)
     }
 
     /// The prompt that continues plain text, with the token that begins a text where the vocabulary wants one.
@@ -230,7 +242,7 @@ impl Engine {
 
     /// Whether the model has a chat template.
     pub fn has_template(&self) -> bool {
-        self.template.is_some()
+        self.dialogue.is_some()
     }
 
     /// Tokens that fit the window.

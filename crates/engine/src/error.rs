@@ -32,6 +32,9 @@ pub enum Error {
     /// What the answer is to obey cannot be enforced, or could not be followed to its end.
     #[error(transparent)]
     Grammar(#[from] kauri_step::grammar::Error),
+    /// A list of tools cannot be used.
+    #[error(transparent)]
+    Tools(#[from] kauri_step::tools::Error),
     /// The model has no chat template.
     #[error("this model has no chat template; use --raw to continue plain text")]
     NoTemplate,
@@ -132,6 +135,7 @@ impl Error {
             | Self::Sampling(_)
             | Self::Stop(_)
             | Self::Grammar(_)
+            | Self::Tools(_)
             | Self::NoTemplate
             | Self::EmptyPrompt
             | Self::PromptTooLong { .. }

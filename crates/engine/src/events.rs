@@ -15,6 +15,31 @@ pub enum Event<'a> {
     /// A token was written. More text of the answer: whole characters, never part of a stop string, and nothing where
     /// the token brings no text yet.
     Text(&'a str),
+    /// The model thinks.
+    Reasoning(&'a str),
+    /// A call of a tool of the list begins.
+    Call {
+        /// Its place among the calls of the answer, from 0.
+        index: u32,
+        /// What its result is to be told by.
+        id: &'a str,
+        /// The tool.
+        name: &'a str,
+    },
+    /// More of a call's arguments: all pieces together are the JSON text of an object.
+    Arguments {
+        /// The call.
+        index: u32,
+        /// The next piece.
+        text: &'a str,
+    },
+    /// A call is over.
+    CallEnd {
+        /// The call.
+        index: u32,
+        /// Whether its arguments are as the model wrote them, not completed where it broke off.
+        complete: bool,
+    },
 }
 
 /// How an answer ended, and what it took.
@@ -39,7 +64,7 @@ pub struct Done {
 /// Why an answer ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// The model ended it.
+    /// The model ended it, or it has the one call that it may have.
     EndToken,
     /// What it must obey lets nothing follow.
     Complete,
@@ -49,6 +74,8 @@ pub enum Finish {
     Length,
     /// The window is full.
     Window,
+    /// Its time is over.
+    Time,
     /// The caller stopped it.
     Cancelled,
 }

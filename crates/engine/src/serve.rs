@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use kauri_prompt::schedule::Status;
 use kauri_prompt::store::Stored;
-use kauri_prompt::template::Template;
 use kauri_step::grammar::{Compiled, Compiler, Constraint, Grammar};
 use kauri_tokenizer::Tokenizer;
 
 use crate::chat::Chat;
 use crate::decode::Request;
+use crate::dialogue::{Asked, Dialogue};
 use crate::engine::{Defaults, Engine};
 use crate::error::Error;
 use crate::events::Done;
@@ -91,6 +91,31 @@ pub enum Reply {
     },
     /// Text that was held back in case a stop string went on in it.
     Rest(String),
+    /// The model thinks.
+    Reasoning(String),
+    /// A call of a tool of the list begins.
+    Call {
+        /// Its place among the calls of the answer, from 0.
+        index: u32,
+        /// What its result is to be told by.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// More of a call's arguments: all pieces together are the JSON text of an object.
+    Arguments {
+        /// The call.
+        index: u32,
+        /// The next piece.
+        text: String,
+    },
+    /// A call is over.
+    CallEnd {
+        /// The call.
+        index: u32,
+        /// Whether its arguments are as the model wrote them, not completed where it broke off.
+        complete: bool,
+    },
     /// The answer is over.
     Done(Done),
     /// The request failed; others go on.
@@ -106,7 +131,7 @@ pub struct Service {
     requests_max: usize,
     waiting: u32,
     tokenizer: Tokenizer,
-    template: Option<Arc<Template>>,
+    dialogue: Option<Arc<Dialogue>>,
     defaults: Defaults,
     window_tokens: u32,
     vocab: u32,
@@ -163,7 +188,7 @@ impl Engine {
             }));
         }
         let plan = self.executor.plan();
-        let (tokenizer, template, defaults) = (self.tokenizer.clone(), self.template.clone(), self.defaults.clone());
+        let (tokenizer, dialogue, defaults) = (self.tokenizer.clone(), self.dialogue.clone(), self.defaults.clone());
         let (window_tokens, vocab) = (self.window_tokens(), self.vocab);
         let grammars = Arc::clone(&self.grammars);
         let requests_max = serving.waiting as usize + plan.slots.min(plan.batch_outputs) as usize;
@@ -179,7 +204,7 @@ impl Engine {
             requests_max,
             waiting: serving.waiting,
             tokenizer,
-            template,
+            dialogue,
             defaults,
             window_tokens,
             vocab,
@@ -254,7 +279,15 @@ impl Service {
     /// # Errors
     /// When the model has no template, or the template refuses the conversation.
     pub fn chat_tokens(&self, chat: &Chat) -> Result<Vec<u32>, Error> {
-        chat.tokens(self.template.as_deref().ok_or(Error::NoTemplate)?, &self.tokenizer)
+        Ok(self.ask(chat)?.tokens)
+    }
+
+    /// The prompt that asks for the next answer of a conversation, and how that answer is to be read, as [`Engine::ask`] does.
+    ///
+    /// # Errors
+    /// When the model has no template, or the template refuses the conversation.
+    pub fn ask(&self, chat: &Chat) -> Result<Asked, Error> {
+        self.dialogue.as_ref().ok_or(Error::NoTemplate)?.ask(chat)
     }
 
     /// Compiles what answers must obey, on the caller's thread. The first time, the vocabulary is prepared for it: a third of a
@@ -317,7 +350,11 @@ impl Answer {
         let (mut tokens, mut all) = (Vec::new(), String::new());
         for reply in self {
             match reply {
-                Reply::Prefill { .. } => {}
+                Reply::Prefill { .. }
+                | Reply::Reasoning(_)
+                | Reply::Call { .. }
+                | Reply::Arguments { .. }
+                | Reply::CallEnd { .. } => {}
                 Reply::Token { id, text } => {
                     tokens.push(id);
                     all += &text;

@@ -98,8 +98,7 @@ fn answers(options: &Options) {
     let mut session = engine.session();
     for sampling in [greedy, plain, narrow] {
         let (prompt, stops) = (prompt.clone(), stops.clone());
-        let request =
-            Request { prompt, sampling, stops, max_tokens: Some(TOKENS), end_tokens: Vec::new(), constraint: None };
+        let request = Request { prompt, sampling, stops, max_tokens: Some(TOKENS), ..Request::default() };
         let mut first = None;
         let mut last = 0;
         let done = session.generate(&request, |event| {

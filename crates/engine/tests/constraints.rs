@@ -39,6 +39,7 @@ fn request(engine: &Engine, grammar: Option<&Grammar>, seed: u64, temperature: f
         max_tokens: Some(400),
         end_tokens: engine.defaults().end_tokens.clone(),
         constraint: grammar.map(|grammar| engine.compile(grammar).expect("it compiles")),
+        ..Request::default()
     }
 }
 

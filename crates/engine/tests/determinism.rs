@@ -86,8 +86,7 @@ fn answers_are_the_same_tokens_on_any_threads_and_from_any_cache() {
                 sampling,
                 stops: Vec::new(),
                 max_tokens: Some(12),
-                end_tokens: Vec::new(),
-                constraint: None,
+                ..Request::default()
             };
             // Leaves some of the prompt in the cache, and an answer that was another one.
             session.generate(&request(&prompt[..start]), |_| ControlFlow::Continue(())).expect("an answer");

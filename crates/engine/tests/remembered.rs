@@ -48,7 +48,7 @@ fn request(prompt: &[u32]) -> Request {
         stops: Vec::new(),
         max_tokens: Some(80),
         end_tokens: Vec::new(),
-        constraint: None,
+        ..Request::default()
     }
 }
 

@@ -49,14 +49,8 @@ fn conversations(engine: &Engine, count: usize) -> Vec<Request> {
             _ => tokens[..70 + index % 2].to_vec(),
         };
         let stops = if index.is_multiple_of(5) { vec!["e".to_owned()] } else { Vec::new() };
-        Request {
-            prompt,
-            sampling: sampling(index),
-            stops,
-            max_tokens: Some(1 + index * 29 % 97),
-            end_tokens: vec![2],
-            constraint: None,
-        }
+        let max_tokens = Some(1 + index * 29 % 97);
+        Request { prompt, sampling: sampling(index), stops, max_tokens, end_tokens: vec![2], ..Request::default() }
     };
     (0..count).map(request).collect()
 }
@@ -216,8 +210,7 @@ fn greedy(prompt: &[u32], max_tokens: usize) -> Request {
         sampling: Sampling { temperature: 0.0, ..Sampling::default() },
         stops: Vec::new(),
         max_tokens: Some(max_tokens),
-        end_tokens: Vec::new(),
-        constraint: None,
+        ..Request::default()
     }
 }
 

@@ -19,8 +19,7 @@ fn answer(session: &mut kauri_engine::Session<'_>, prompt: &[u32]) -> (Vec<u32>,
         sampling: Sampling { temperature: 0.0, ..Sampling::default() },
         stops: Vec::new(),
         max_tokens: Some(9),
-        end_tokens: Vec::new(),
-        constraint: None,
+        ..Request::default()
     };
     let done = session.generate(&request, |_| ControlFlow::Continue(())).expect("an answer");
     (session.tokens().to_vec(), done.cached_tokens)

@@ -6,10 +6,12 @@ mod constraint_options;
 mod sampling_options;
 
 use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::bail;
-use clap::Args;
-use kauri_engine::{Chat, DEFAULT_NAME, Engine, Error, Finish, is_model};
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use kauri_engine::{Asked, Chat, DEFAULT_NAME, Engine, Error, Finish, Tool, Tools, is_model, tools};
 
 use self::answer::{Format, Manner};
 use self::constraint_options::ConstraintOptions;
@@ -38,16 +40,36 @@ pub struct Arguments {
     second: Option<String>,
 
     /// Continue the prompt as plain text, without the model's chat template.
-    #[arg(long, conflicts_with_all = ["system", "think"])]
+    #[arg(long, conflicts_with_all = ["system", "think", "reasoning", "reasoning_budget", "tools"])]
     raw: bool,
 
     /// What the model is told before the conversation.
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
 
-    /// Let models that can think do so before they answer.
-    #[arg(long)]
+    /// Let models that can think do so before they answer: `--reasoning on` in a word.
+    #[arg(long, conflicts_with = "reasoning")]
     think: bool,
+
+    /// Whether a model that can think does so before it answers; what it thinks goes to standard error.
+    #[arg(long, value_name = "WHETHER", value_enum)]
+    reasoning: Option<Reasoning>,
+
+    /// End the thinking after so many tokens.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    reasoning_budget: Option<u32>,
+
+    /// A JSON file with the tools that the model may call; a call is printed as a line of JSON.
+    #[arg(long, value_name = "FILE")]
+    tools: Option<PathBuf>,
+
+    /// End the answer with the first call.
+    #[arg(long, requires = "tools")]
+    one_call: bool,
+
+    /// Most seconds that an answer may take.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    max_time: Option<Duration>,
 
     /// Print counts and speeds to standard error after each answer.
     #[arg(long)]
@@ -78,7 +100,15 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
   kauri run \"When was the moon landing?\" --regex '\\d{4}-\\d{2}-\\d{2}'
   kauri run --raw \"Once upon a time\" --max-tokens 100 --seed 7
   kauri run --cache-dir ~/.cache/kauri/pages model.gguf - < report.txt    quicker the second time
+  kauri run --tools tools.json \"What is the weather in Hobart?\"
   kauri run                       a conversation; /help lists what else you may type";
+
+/// Whether a model thinks before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Reasoning {
+    On,
+    Off,
+}
 
 /// What the positional arguments mean.
 #[derive(Debug, PartialEq, Eq)]
@@ -102,12 +132,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if prompt.as_deref().is_some_and(is_blank) {
         bail!(BadInput("the prompt is empty; give one as an argument or on standard input".to_owned()));
     }
-    if prompt.is_none() && (arguments.raw || arguments.json) {
-        let option = if arguments.raw { "--raw" } else { "--json" };
+    let alone = [(arguments.raw, "--raw"), (arguments.json, "--json"), (arguments.tools.is_some(), "--tools")];
+    if let (None, Some((_, option))) = (&prompt, alone.iter().find(|(given, _)| *given)) {
         bail!(BadInput(format!("{option} needs a prompt; give one as an argument or on standard input")));
     }
     // What cannot be read is said before a model is loaded.
     let grammar = arguments.constraint.read()?;
+    let chat = new_chat(arguments)?;
     let name = words.model.as_deref();
     let remembering = arguments.cache.remembering(0.0)?;
     let mut engine = Engine::load(name, &arguments.model.options()).map_err(|error| about_model(name, error))?;
@@ -121,39 +152,76 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         max_tokens: arguments.sampling.max_tokens.map(|most| most as usize),
         end_tokens: engine.defaults().end_tokens.clone(),
         constraint: grammar.map(|grammar| constraint_options::compile(&engine, &grammar)).transpose()?,
+        time_max: arguments.max_time,
         prints_stats: arguments.stats,
     };
     if let Some(prompt) = prompt {
-        answer_one(&mut engine, &manner, arguments, &prompt)
+        answer_one(&mut engine, &manner, arguments, chat, &prompt)
     } else {
-        chat::talk(&mut engine, &manner, name.unwrap_or(DEFAULT_NAME), new_chat(arguments))
+        chat::talk(&mut engine, &manner, name.unwrap_or(DEFAULT_NAME), chat)
     }
 }
 
-fn answer_one(engine: &mut Engine, manner: &Manner, arguments: &Arguments, prompt: &str) -> anyhow::Result<()> {
-    let tokens = if arguments.raw {
-        engine.text_tokens(prompt)
+fn answer_one(
+    engine: &mut Engine,
+    manner: &Manner,
+    arguments: &Arguments,
+    mut chat: Chat,
+    prompt: &str,
+) -> anyhow::Result<()> {
+    let asked = if arguments.raw {
+        Asked { tokens: engine.text_tokens(prompt), reading: None }
     } else {
-        let mut chat = new_chat(arguments);
         chat.push("user", prompt);
-        engine.chat_tokens(&chat)?
+        engine.ask(&chat)?
     };
     interrupt::catch(Second::Ends)?;
     let format = if arguments.json { Format::Json } else { Format::Text };
-    let answer = answer::write(&mut engine.session(), manner, tokens, format)?;
+    let answer = answer::write(&mut engine.session(), manner, asked, format)?;
     if answer.done.finish == Finish::Cancelled {
         bail!(Interrupted);
     }
     Ok(())
 }
 
-fn new_chat(arguments: &Arguments) -> Chat {
+fn new_chat(arguments: &Arguments) -> anyhow::Result<Chat> {
     let mut chat = Chat::new();
-    chat.set("enable_thinking", arguments.think.into());
+    chat.set_reasoning(arguments.think || arguments.reasoning == Some(Reasoning::On));
+    if let Some(tokens) = arguments.reasoning_budget {
+        chat.set_reasoning_budget(tokens as usize);
+    }
+    if let Some(file) = &arguments.tools {
+        let read = || read_tools(file, !arguments.one_call);
+        chat.set_tools(read().with_context(|| file.display().to_string())?);
+    }
     if let Some(system) = &arguments.system {
         chat.set_system(system);
     }
-    chat
+    Ok(chat)
+}
+
+/// The longest file of tools that is read.
+const TOOLS_FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// Reads a list of tools, or one alone.
+fn read_tools(file: &Path, parallel: bool) -> anyhow::Result<Tools> {
+    let bytes = std::fs::metadata(file).map_err(|error| BadInput(error.to_string()))?.len();
+    if bytes > TOOLS_FILE_BYTES_MAX {
+        bail!(BadInput(format!("{bytes} bytes of tools are more than {TOOLS_FILE_BYTES_MAX}")));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| BadInput(error.to_string()))?;
+    let json: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| BadInput(format!("not JSON: {error}")))?;
+    let json = if json.is_object() { serde_json::Value::Array(vec![json]) } else { json };
+    let list = Tool::list(&json).map_err(Error::from)?;
+    Ok(Tools::new(list, &tools::Choice::Auto, parallel).map_err(Error::from)?)
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a number of seconds over 0".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+    if duration.is_zero() { Err(wrong()) } else { Ok(duration) }
 }
 
 /// Standard input as a prompt: `echo` and editors end it with a line end that is not meant.

@@ -4,6 +4,7 @@
 //! batch differs, and that changes no token.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -15,14 +16,13 @@ use kauri_prompt::schedule::{Id, Limits, Nothing, Refusal, Request, Schedule, Sh
 use kauri_prompt::store::Store;
 use kauri_step::grammar::Constraint;
 use kauri_step::sample::Sampler;
-use kauri_step::stop::Stops;
-use kauri_tokenizer::Stream;
 
 use super::{Reply, Serving, Shared, Start, Submission};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::events::{Done, Finish};
+use crate::events::{Done, Event, Finish};
 use crate::masks::Masks;
+use crate::writing::Writing;
 
 /// The thread's side of a service.
 pub(super) struct Steps {
@@ -49,9 +49,7 @@ struct Live {
     reply: Sender<Reply>,
     /// None where the most likely token is the one.
     sampler: Option<Sampler>,
-    stream: Stream,
-    stops: Stops,
-    stop_strings: Vec<String>,
+    writing: Writing,
     end_tokens: Vec<u32>,
     max_tokens: Option<usize>,
     constraint: Option<Box<Constraint>>,
@@ -138,10 +136,8 @@ impl Steps {
         if let Some(&token) = request.prompt.iter().find(|&&token| token >= vocab) {
             return Err(Error::UnknownToken { token, vocab });
         }
-        let sampler = Sampler::new(request.sampling, vocab as usize)?;
-        let mut stops = Stops::new(&request.stops)?;
-        let stream = self.engine.tokenizer.stream_after(&request.prompt);
-        stops.reserve(stream.text_bytes_max());
+        let sampler = request.sampler(&self.engine.tokenizer, vocab as usize)?;
+        let writing = Writing::new(&request, &self.engine.tokenizer)?;
         let prompt_tokens = request.prompt.len();
         // Rope factors of some families depend on how long a sequence may become, and keys on them.
         let reach = request.max_tokens.map_or(window, |most| window.min(prompt_tokens.saturating_add(most)));
@@ -177,10 +173,8 @@ impl Steps {
         let live = Live {
             number,
             reply: reply.clone(),
-            sampler: (!request.sampling.is_greedy()).then_some(sampler),
-            stream,
-            stops,
-            stop_strings: request.stops,
+            sampler,
+            writing,
             end_tokens: request.end_tokens,
             max_tokens: request.max_tokens,
             constraint,
@@ -297,7 +291,8 @@ impl Steps {
                     None => sampled.tokens[index],
                     Some(sampler) => {
                         row.copy_from_slice(&sampled.logits[index * vocab..(index + 1) * vocab]);
-                        let mask = live.constraint.as_ref().map(|constraint| constraint.mask().words());
+                        let held = live.constraint.as_ref().filter(|_| !live.writing.is_free());
+                        let mask = held.map(|constraint| constraint.mask().words());
                         sampler.sample(row, mask, tokens.len() as u64, tokens).map(|choice| choice.token)
                     }
                 };
@@ -356,12 +351,14 @@ impl Steps {
         self.publish();
         let last = match result {
             Ok(finish) => {
-                if !matches!(finish, Finish::Stop(_) | Finish::Cancelled) {
-                    let rest = live.stops.push(live.stream.finish()).text.to_owned() + live.stops.finish();
-                    if !rest.is_empty() {
-                        let _ = live.reply.send(Reply::Rest(rest));
-                    }
-                }
+                let reply = &live.reply;
+                live.writing.finish(&finish, |event| {
+                    let said = match event {
+                        Event::Text(text) => Some(Reply::Rest(text.to_owned())),
+                        event => reply_of(&event),
+                    };
+                    said.map_or(ControlFlow::Continue(()), |said| send(reply, said))
+                });
                 Reply::Done(Done { finish, ..live.done.clone() })
             }
             Err(error) => Reply::Failed(error),
@@ -391,10 +388,14 @@ impl Live {
         match (&self.fault, &self.sampler) {
             (Some(_), _) => Choice::Nothing,
             (None, Some(_)) => Choice::Logits,
-            (None, None) => {
-                Choice::Greedy { mask: self.constraint.as_ref().map(|constraint| constraint.mask().words()) }
-            }
+            (None, None) => Choice::Greedy { mask: self.mask() },
         }
+    }
+
+    /// What its next token must obey; nothing while the model reasons.
+    fn mask(&self) -> Option<&[u32]> {
+        let constraint = self.constraint.as_ref().filter(|_| !self.writing.is_free());
+        constraint.map(|constraint| constraint.mask().words())
     }
 
     /// What becomes of a request of `tokens` tokens when the model writes `token`.
@@ -414,13 +415,15 @@ impl Live {
             return Next::Over(Finish::Complete);
         }
         let Some(token) = token else { return Next::Failed(Error::NotFinite) };
+        let token = self.writing.choose(token);
         self.note_time();
         if self.end_tokens.contains(&token) {
             return Next::Over(Finish::EndToken);
         }
         self.written.clear();
         self.written.push(token);
-        if let Some(constraint) = &mut self.constraint {
+        let is_free = self.writing.is_free();
+        if let Some(constraint) = self.constraint.as_mut().filter(|_| !is_free) {
             if let Err(error) = constraint.commit(token) {
                 return Next::Failed(error.into());
             }
@@ -458,13 +461,19 @@ impl Live {
             self.note_time();
             let id = self.written[index];
             self.done.output_tokens += 1;
-            let output = self.stops.push(self.stream.push(id));
-            let text = output.text.to_owned();
-            if self.reply.send(Reply::Token { id, text }).is_err() {
-                return Some(Finish::Cancelled);
+            let reply = &self.reply;
+            let over = self.writing.push(id, |event| {
+                let said = match event {
+                    Event::Text(text) => Some(Reply::Token { id, text: text.to_owned() }),
+                    event => reply_of(&event),
+                };
+                said.map_or(ControlFlow::Continue(()), |said| send(reply, said))
+            });
+            if over.is_some() {
+                return over;
             }
-            if let Some(index) = output.stopped {
-                return Some(Finish::Stop(self.stop_strings[index].clone()));
+            if self.writing.is_late() {
+                return Some(Finish::Time);
             }
             // The token just written has its place, too.
             if before + index + 1 == window {
@@ -473,4 +482,20 @@ impl Live {
         }
         None
     }
+}
+
+/// What a request hears of an event; nothing of what its own caller says elsewhere.
+fn reply_of(event: &Event<'_>) -> Option<Reply> {
+    match *event {
+        Event::Prefill { .. } | Event::Text(_) => None,
+        Event::Reasoning(text) => Some(Reply::Reasoning(text.to_owned())),
+        Event::Call { index, id, name } => Some(Reply::Call { index, id: id.to_owned(), name: name.to_owned() }),
+        Event::Arguments { index, text } => Some(Reply::Arguments { index, text: text.to_owned() }),
+        Event::CallEnd { index, complete } => Some(Reply::CallEnd { index, complete }),
+    }
+}
+
+/// Goes on as long as somebody hears it.
+fn send(reply: &Sender<Reply>, said: Reply) -> ControlFlow<()> {
+    if reply.send(said).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }

@@ -154,7 +154,7 @@ impl Arguments {
             stops: Vec::new(),
             max_tokens: Some(self.gen_tokens as usize),
             end_tokens: Vec::new(),
-            constraint: None,
+            ..Request::default()
         }
     }
 

@@ -417,7 +417,7 @@ impl Target for Local {
             max_tokens: Some(gen_tokens as usize),
             // As long as was asked for, whatever the model would say.
             end_tokens: Vec::new(),
-            constraint: None,
+            ..Request::default()
         }
     }
 
@@ -431,7 +431,12 @@ impl Target for Local {
                     return Ok(());
                 }
                 Reply::Failed(error) => return Err(error.to_string()),
-                Reply::Prefill { .. } | Reply::Rest(_) => {}
+                Reply::Prefill { .. }
+                | Reply::Rest(_)
+                | Reply::Reasoning(_)
+                | Reply::Call { .. }
+                | Reply::Arguments { .. }
+                | Reply::CallEnd { .. } => {}
             }
         }
         Err("the engine has stopped".to_owned())

@@ -2,9 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use kauri_engine::grammar::Compiled;
-use kauri_engine::{Done, Event, Finish, Request, Sampling, Session};
+use kauri_engine::{Asked, Done, Event, Finish, Request, Sampling, Session};
 use serde_json::{Value as Json, json};
 
 use crate::interrupt;
@@ -23,6 +24,8 @@ pub struct Manner {
     pub end_tokens: Vec<u32>,
     /// What answers must obey.
     pub constraint: Option<Compiled>,
+    /// How long an answer may take.
+    pub time_max: Option<Duration>,
     /// Whether counts and speeds follow each answer.
     pub prints_stats: bool,
 }
@@ -45,18 +48,21 @@ pub struct Answer {
     pub done: Done,
 }
 
-/// Answers the prompt `tokens`. Ctrl-C ends the answer, not the program.
+/// Answers the prompt that was `asked`. Ctrl-C ends the answer, not the program.
 ///
 /// # Errors
 /// When the prompt cannot be answered, or standard output is gone.
-pub fn write(session: &mut Session<'_>, manner: &Manner, tokens: Vec<u32>, format: Format) -> anyhow::Result<Answer> {
+pub fn write(session: &mut Session<'_>, manner: &Manner, asked: Asked, format: Format) -> anyhow::Result<Answer> {
     let request = Request {
-        prompt: tokens,
+        prompt: asked.tokens,
         sampling: manner.sampling,
         stops: manner.stops.clone(),
         max_tokens: manner.max_tokens,
         end_tokens: manner.end_tokens.clone(),
         constraint: manner.constraint.clone(),
+        reading: asked.reading,
+        time_max: manner.time_max,
+        ..Request::default()
     };
     interrupt::forget();
     let mut page = Page::new(format);
@@ -69,6 +75,16 @@ pub fn write(session: &mut Session<'_>, manner: &Manner, tokens: Vec<u32>, forma
             Event::Text(text) => {
                 progress.clear();
                 page.add(text);
+            }
+            Event::Reasoning(text) => {
+                progress.clear();
+                page.add_reasoning(text);
+            }
+            Event::Call { id, name, .. } => page.call = [id, name, ""].map(str::to_owned),
+            Event::Arguments { text, .. } => page.call[2].push_str(text),
+            Event::CallEnd { index, complete } => {
+                progress.clear();
+                page.add_call(index, complete);
             }
         }
         if page.failure.is_some() || interrupt::is_requested() {
@@ -99,6 +115,7 @@ pub fn stats(done: &Done, seed: u64) -> String {
         Finish::Stop(stop) => format!("ended by the stop string {stop:?}"),
         Finish::Length => "ended by --max-tokens".to_owned(),
         Finish::Window => "ended by the end of the window".to_owned(),
+        Finish::Time => "ended by --max-time".to_owned(),
         Finish::Cancelled => "stopped".to_owned(),
     };
     format!(
@@ -126,6 +143,7 @@ fn done_event(done: &Done, seed: u64) -> Json {
         Finish::Stop(stop) => ("stop", Some(stop)),
         Finish::Length => ("length", None),
         Finish::Window => ("window", None),
+        Finish::Time => ("time", None),
         Finish::Cancelled => ("cancelled", None),
     };
     json!({
@@ -147,19 +165,79 @@ struct Page {
     format: Format,
     is_terminal: bool,
     text: String,
+    /// Id, name and arguments of the call that is being written.
+    call: [String; 3],
+    /// Whether reasoning was shown, which the text begins a new line behind.
+    is_aside: bool,
     /// Why nothing more can be written.
     failure: Option<io::Error>,
 }
 
 impl Page {
     fn new(format: Format) -> Self {
-        Self { format, is_terminal: io::stdout().is_terminal(), text: String::new(), failure: None }
+        Self {
+            format,
+            is_terminal: io::stdout().is_terminal(),
+            text: String::new(),
+            call: Default::default(),
+            is_aside: false,
+            failure: None,
+        }
     }
 
     fn add(&mut self, text: &str) {
         self.text.push_str(text);
         if self.failure.is_none() && !text.is_empty() {
+            self.end_aside();
             self.failure = self.write(text).err();
+        }
+    }
+
+    /// What the model thinks stands beside the answer: a program that reads the text never gets it.
+    fn add_reasoning(&mut self, text: &str) {
+        match self.format {
+            Format::Json => self.add_line(&json!({ "type": "reasoning", "text": text })),
+            Format::Text => {
+                self.is_aside = true;
+                let _ = write!(anstream::stderr(), "{ASIDE}{}{ASIDE:#}", terminal::printable(text));
+            }
+        }
+    }
+
+    /// A call is one line of JSON in either format.
+    fn add_call(&mut self, index: u32, complete: bool) {
+        let [id, name, arguments] = std::mem::take(&mut self.call);
+        let arguments: Json = serde_json::from_str(&arguments).unwrap_or(Json::String(arguments));
+        let call = match self.format {
+            Format::Json => json!({
+                "type": "tool_call",
+                "index": index,
+                "id": id,
+                "name": name,
+                "arguments": arguments,
+                "complete": complete,
+            }),
+            Format::Text => {
+                self.end_aside();
+                if !self.text.is_empty() && !self.text.ends_with('\n') {
+                    self.add("\n");
+                }
+                json!({ "name": name, "arguments": arguments })
+            }
+        };
+        self.add_line(&call);
+    }
+
+    fn add_line(&mut self, object: &Json) {
+        if self.failure.is_none() {
+            let mut stdout = io::stdout().lock();
+            self.failure = writeln!(stdout, "{object}").and_then(|()| stdout.flush()).err();
+        }
+    }
+
+    fn end_aside(&mut self) {
+        if std::mem::take(&mut self.is_aside) {
+            eprint_aside("\n");
         }
     }
 

@@ -92,17 +92,18 @@ impl Talk<'_> {
     /// Answers a message. One that cannot be answered is not kept.
     fn say(&mut self, text: &str) -> anyhow::Result<()> {
         self.chat.push("user", text);
-        let tokens = match self.session.engine().chat_tokens(&self.chat) {
-            Ok(tokens) => tokens,
+        let asked = match self.session.engine().ask(&self.chat) {
+            Ok(asked) => asked,
             Err(error) => return self.refuse(error.into()),
         };
-        let answer = match answer::write(&mut self.session, self.manner, tokens, Format::Text) {
+        let answer = match answer::write(&mut self.session, self.manner, asked, Format::Text) {
             Ok(answer) => answer,
             Err(error) => return self.refuse(error),
         };
         match answer.done.finish {
             Finish::Window => eprint_aside("The window is full: /clear starts afresh, a larger --context holds more."),
             Finish::Length => eprint_aside("Cut off by --max-tokens."),
+            Finish::Time => eprint_aside("Cut off by --max-time."),
             Finish::Cancelled => eprint_aside("Stopped."),
             Finish::EndToken | Finish::Complete | Finish::Stop(_) => {}
         }

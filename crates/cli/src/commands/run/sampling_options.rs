@@ -37,6 +37,50 @@ pub struct SamplingOptions {
     #[arg(long, value_name = "X", value_parser = penalty, allow_negative_numbers = true)]
     presence_penalty: Option<f32>,
 
+    /// Subtract this, and more the longer, from the score of a token that goes on repeating what was written; 0 for off.
+    #[arg(long, value_name = "X", value_parser = temperature, allow_negative_numbers = true)]
+    dry_multiplier: Option<f32>,
+
+    /// How much more for each further token that is repeated.
+    #[arg(long, value_name = "X", value_parser = base, allow_negative_numbers = true)]
+    dry_base: Option<f32>,
+
+    /// Tokens that may be repeated.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    dry_allowed_length: Option<u32>,
+
+    /// Choose among tokens whose score is at most so many standard deviations below the best; 0 for off.
+    #[arg(long, value_name = "X", value_parser = sigmas, allow_negative_numbers = true)]
+    top_n_sigma: Option<f32>,
+
+    /// Choose among the tokens of most typical surprise that make up this share of the probability.
+    #[arg(long, value_name = "P", value_parser = positive_share, allow_negative_numbers = true)]
+    typical_p: Option<f32>,
+
+    /// How often to leave out the likeliest tokens, but for one.
+    #[arg(long, value_name = "P", value_parser = share, allow_negative_numbers = true)]
+    xtc_probability: Option<f32>,
+
+    /// How likely a token must be to be left out so.
+    #[arg(long, value_name = "P", value_parser = share, allow_negative_numbers = true)]
+    xtc_threshold: Option<f32>,
+
+    /// Let the temperature move so far up and down with the model's doubt.
+    #[arg(long, value_name = "X", value_parser = temperature, allow_negative_numbers = true)]
+    temperature_range: Option<f32>,
+
+    /// How steeply it does.
+    #[arg(long, value_name = "X", value_parser = repeat_penalty, allow_negative_numbers = true)]
+    temperature_exponent: Option<f32>,
+
+    /// Aim at this many bits of surprise a token; 0 for off.
+    #[arg(long, value_name = "BITS", value_parser = temperature, allow_negative_numbers = true)]
+    mirostat_tau: Option<f32>,
+
+    /// How quickly.
+    #[arg(long, value_name = "X", value_parser = positive_share, allow_negative_numbers = true)]
+    mirostat_eta: Option<f32>,
+
     /// The same seed gives the same answer; random where not given, and printed by --stats and --json.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
@@ -61,6 +105,17 @@ impl SamplingOptions {
             repetition_penalty: self.repeat_penalty.unwrap_or(recommended.repetition_penalty),
             frequency_penalty: self.frequency_penalty.unwrap_or(recommended.frequency_penalty),
             presence_penalty: self.presence_penalty.unwrap_or(recommended.presence_penalty),
+            dry_multiplier: self.dry_multiplier.unwrap_or(recommended.dry_multiplier),
+            dry_base: self.dry_base.unwrap_or(recommended.dry_base),
+            dry_allowed_length: self.dry_allowed_length.unwrap_or(recommended.dry_allowed_length),
+            top_n_sigma: self.top_n_sigma.unwrap_or(recommended.top_n_sigma),
+            typical_p: self.typical_p.unwrap_or(recommended.typical_p),
+            xtc_probability: self.xtc_probability.unwrap_or(recommended.xtc_probability),
+            xtc_threshold: self.xtc_threshold.unwrap_or(recommended.xtc_threshold),
+            temperature_range: self.temperature_range.unwrap_or(recommended.temperature_range),
+            temperature_exponent: self.temperature_exponent.unwrap_or(recommended.temperature_exponent),
+            mirostat_tau: self.mirostat_tau.unwrap_or(recommended.mirostat_tau),
+            mirostat_eta: self.mirostat_eta.unwrap_or(recommended.mirostat_eta),
             seed: self.seed.unwrap_or_else(random_seed),
             ..*recommended
         }
@@ -74,6 +129,14 @@ fn random_seed() -> u64 {
 
 fn temperature(text: &str) -> Result<f32, String> {
     number(text, 0.0, 100.0)
+}
+
+fn sigmas(text: &str) -> Result<f32, String> {
+    number(text, 0.0, 1000.0)
+}
+
+fn base(text: &str) -> Result<f32, String> {
+    number(text, 1.0, 100.0)
 }
 
 fn share(text: &str) -> Result<f32, String> {

@@ -53,8 +53,11 @@ mod tests {
     #[test]
     fn a_conversation_is_saved_by_the_ending_and_never_over_another_file() {
         let folder = tempfile::tempdir().expect("a folder");
-        let messages = [("user", "Hi"), ("assistant", "Hello.\n")]
-            .map(|(role, content)| Message { role: role.to_owned(), content: content.to_owned() });
+        let messages = [("user", "Hi"), ("assistant", "Hello.\n")].map(|(role, content)| Message {
+            role: role.to_owned(),
+            content: content.to_owned(),
+            ..Message::default()
+        });
         let markdown = folder.path().join("talk.md");
         save(&markdown, false, "kauri-nano", &messages).expect("saved");
         let text = std::fs::read_to_string(&markdown).expect("the file");
