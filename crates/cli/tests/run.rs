@@ -160,3 +160,35 @@ fn a_model_that_is_shortened_meanwhile_is_an_error() {
         assert_eq!(ran.stderr.lines().count(), 1, "after {delay_ms} ms: {}", ran.stderr);
     }
 }
+
+const TOOLS: &str = r#"[{"type": "function", "function": {"name": "get_weather", "description": "Get the current weather for a city.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "The city."}}, "required": ["city"]}}}]"#;
+
+#[test]
+fn calls_of_tools_are_lines_of_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("tools.json");
+    std::fs::write(&file, TOOLS).expect("written");
+    let file = file.to_str().expect("a name");
+    let ask = |more: &[&str]| {
+        let question = "What is the weather in London and Tokyo?";
+        kauri(&[&["run", question, "--tools", file, "--temperature", "0"], more].concat(), b"")
+    };
+    let call = |city: &str| format!("{{\"name\":\"get_weather\",\"arguments\":{{\"city\":\"{city}\"}}}}\n");
+    assert_eq!(ask(&[]).success(), call("London") + &call("Tokyo"));
+    assert_eq!(ask(&["--one-call"]).success(), call("London"));
+    let events = ask(&["--json"]).success();
+    let events: Vec<Json> = events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let calls: Vec<&Json> = events.iter().filter(|event| event["type"] == "tool_call").collect();
+    assert_eq!(calls.len(), 2, "{events:?}");
+    assert_eq!(calls[1]["index"], 1);
+    assert_eq!(calls[1]["arguments"]["city"], "Tokyo");
+    assert_eq!((&calls[0]["complete"], &events[events.len() - 1]["finish"]), (&Json::from(true), &Json::from("end")));
+
+    std::fs::write(file, "{").expect("written");
+    ask(&[]).refused("no JSON", "not JSON");
+    std::fs::write(file, "[{\"name\": \"a b\"}]").expect("written");
+    ask(&[]).refused("a bad name", "tools[0].function.name");
+    kauri(&["run", "?", "--tools", "missing.json"], b"").refused("no file", "missing.json");
+    kauri(&["run", "--one-call", "?"], b"").refused("no tools", "--tools");
+}
