@@ -3,6 +3,9 @@
 //! A [`Form`] says what the answer to a prompt may hold; a [`Reader`] finds it, the same from any cut of the text. Special tokens that
 //! mean something must come as text, by name ([`Form::marks`]).
 
+use kauri_tokenizer::Tokenizer;
+
+use crate::grammar::{self, Calls, Grammar};
 use crate::reasoning::{Piece, Splitter, Start};
 use crate::tools::harmony::Reader as Messages;
 use crate::tools::{Delta, Format, Parser, Tools};
@@ -53,14 +56,31 @@ impl Form {
     /// What ends reasoning where its budget is spent.
     pub fn break_off(&self) -> Option<&'static str> {
         if self.format.is_harmony() {
-            return Some("<|end|><|start|>assistant<|channel|>final<|message|>");
+            // What comes then may be a call.
+            let is_text = self.tools.is_none();
+            let end = "<|end|><|start|>assistant";
+            return Some(if is_text { "<|end|><|start|>assistant<|channel|>final<|message|>" } else { end });
         }
         self.reasoning.map(|start| start.marks.break_off)
     }
 
     /// The grammar that the answer behind the reasoning must obey, where a call is required or may come.
-    pub fn grammar(&self, token: &dyn Fn(&str) -> Option<u32>) -> Option<String> {
-        self.tools.as_ref().map(|tools| self.format.grammar(tools, token))
+    ///
+    /// # Errors
+    /// When what a tool says of its arguments cannot be enforced.
+    pub fn grammar(&self, tokenizer: &Tokenizer) -> Result<Option<Grammar>, grammar::Error> {
+        let Some(tools) = &self.tools else { return Ok(None) };
+        let special = |text: &str| tokenizer.id_of(text).filter(|&id| tokenizer.is_special(id));
+        let lark = self.format.grammar(tools, &special)?;
+        let mut marks: Vec<u32> = self.format.marks().into_iter().filter_map(special).collect();
+        marks.sort_unstable();
+        marks.dedup();
+        Ok(Some(Grammar::Calls(Calls { lark, marks })))
+    }
+
+    /// The one token that opens reasoning, where the model may begin with it.
+    pub fn opening(&self, tokenizer: &Tokenizer) -> Option<u32> {
+        self.reasoning.filter(|start| !start.is_inside).and_then(|start| tokenizer.id_of(start.marks.open))
     }
 
     /// A reader of one answer.
@@ -122,13 +142,12 @@ impl Reader {
         }
     }
 
-    /// Whether the answer proper has begun: before that, no constraint holds.
-    pub fn is_free(&self) -> bool {
+    /// Whether the answer proper has not begun: until then, no constraint holds. That of calls (`of_calls`) holds for messages of
+    /// every kind.
+    pub fn is_free(&self, of_calls: bool) -> bool {
         match &self.kind {
-            Kind::Messages(messages) => messages.is_reasoning(),
-            Kind::Marks { reasoning, .. } => {
-                reasoning.as_ref().is_some_and(|splitter| splitter.is_reasoning() || splitter.is_undecided())
-            }
+            Kind::Messages(messages) => !of_calls && !messages.is_text(),
+            Kind::Marks { reasoning, .. } => reasoning.as_ref().is_some_and(Splitter::is_reasoning),
         }
     }
 

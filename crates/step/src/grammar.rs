@@ -68,6 +68,16 @@ pub enum Grammar {
     Gbnf(String),
     /// One of several texts.
     Choice(Vec<String>),
+    /// An answer with calls of tools, as [`Form::grammar`](crate::answer::Form::grammar) has it.
+    Calls(Calls),
+}
+
+/// The grammar of an answer with calls. It has special tokens in it, and schemas that were checked: nobody else can make one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Calls {
+    pub(crate) lark: String,
+    /// The special tokens that it names.
+    pub(crate) marks: Vec<u32>,
 }
 
 impl Grammar {
@@ -79,6 +89,7 @@ impl Grammar {
             Self::Lark(_) => "Lark grammar",
             Self::Gbnf(_) => "GBNF grammar",
             Self::Choice(_) => "list of choices",
+            Self::Calls(_) => "list of tools",
         }
     }
 
@@ -102,6 +113,7 @@ impl Grammar {
             Self::Lark(text) => checked_lark(text)?,
             Self::Gbnf(text) => gbnf::to_lark(text)?,
             Self::Choice(choices) => self.one_of(choices)?,
+            Self::Calls(calls) => calls.lark.clone(),
         };
         Ok(Lowered { grammar: TopLevelGrammar::from_lark(lark), notes: Vec::new(), schema: None })
     }
@@ -146,15 +158,24 @@ fn checked_lark(text: &str) -> Result<String, Error> {
     Ok(text.to_owned())
 }
 
-fn of_json(mut schema: Value) -> Result<TopLevelGrammar, Error> {
-    match &mut schema {
-        Value::Bool(false) => {
-            return Err(Error::Impossible { kind: schema::KIND, reason: "the schema is false".to_owned() });
-        }
-        Value::Object(object) => _ = object.insert("x-guidance".to_owned(), json!({ "whitespace_pattern": SPACE })),
-        _ => schema = json!({ "x-guidance": { "whitespace_pattern": SPACE } }),
+fn of_json(schema: Value) -> Result<TopLevelGrammar, Error> {
+    if schema == Value::Bool(false) {
+        return Err(Error::Impossible { kind: schema::KIND, reason: "the schema is false".to_owned() });
     }
-    Ok(TopLevelGrammar::from_json_schema(schema))
+    Ok(TopLevelGrammar::from_json_schema(spaced(schema)))
+}
+
+/// A schema that says what may stand between the parts of JSON.
+pub(crate) fn spaced(schema: Value) -> Value {
+    let mut object = if let Value::Object(object) = schema { object } else { serde_json::Map::new() };
+    object.insert("x-guidance".to_owned(), json!({ "whitespace_pattern": SPACE }));
+    Value::Object(object)
+}
+
+/// The schema of a tool's arguments in the keywords that are enforced.
+pub(crate) fn checked_arguments(tool: &str, schema: &Value) -> Result<Value, Error> {
+    let in_tool = |error: Error| Error::InTool { tool: tool.to_owned(), error: Box::new(error) };
+    Ok(schema::check(&schema.to_string()).map_err(in_tool)?.schema)
 }
 
 /// Compiles grammars for one vocabulary. Usable from any thread.
@@ -231,7 +252,22 @@ impl Compiler {
             work.join().and_then(|result| result).map_err(fallen)?
         })?;
         let prototype = Prototype { matcher: Mutex::new(matcher), notes, schema, shared: Mutex::default() };
-        Ok(Compiled { prototype: Arc::new(prototype), text_tokens: Arc::clone(&self.text_tokens) })
+        let text_tokens = match grammar {
+            Grammar::Calls(calls) => {
+                let mut tokens = Mask::clone(&self.text_tokens);
+                calls.marks.iter().for_each(|&mark| tokens.allow(mark));
+                Arc::new(tokens)
+            }
+            Grammar::JsonSchema(_)
+            | Grammar::Json
+            | Grammar::JsonObject
+            | Grammar::Regex(_)
+            | Grammar::Lark(_)
+            | Grammar::Gbnf(_)
+            | Grammar::Choice(_) => Arc::clone(&self.text_tokens),
+        };
+        let is_calls = matches!(grammar, Grammar::Calls(_));
+        Ok(Compiled { prototype: Arc::new(prototype), text_tokens, is_calls })
     }
 }
 
@@ -291,6 +327,7 @@ fn refusal(grammar: &Grammar, message: &str) -> Error {
 pub struct Compiled {
     prototype: Arc<Prototype>,
     text_tokens: Arc<Mask>,
+    is_calls: bool,
 }
 
 struct Prototype {
@@ -320,6 +357,11 @@ impl Compiled {
         parsed.map_or_else(|| text.to_owned(), |(schema, value)| schema::in_order(&value, schema).to_string())
     }
 
+    /// Whether it is of an answer with calls.
+    pub fn is_calls(&self) -> bool {
+        self.is_calls
+    }
+
     /// Begins an answer that one of `end_tokens` may end where the grammar allows an end.
     pub fn start(&self, end_tokens: &[u32]) -> Constraint {
         let matcher = self.prototype.matcher.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
@@ -328,6 +370,7 @@ impl Compiled {
             prototype: Arc::clone(&self.prototype),
             text_tokens: Arc::clone(&self.text_tokens),
             end_tokens: end_tokens.to_vec(),
+            opening: None,
             written: Vec::new(),
             mask: Mask::clone(&self.text_tokens),
         }
@@ -340,6 +383,8 @@ pub struct Constraint {
     prototype: Arc<Prototype>,
     text_tokens: Arc<Mask>,
     end_tokens: Vec<u32>,
+    /// What may come before all that the grammar is about.
+    opening: Option<u32>,
     /// The first tokens, one more than masks are shared for.
     written: Vec<u32>,
     mask: Mask,
@@ -352,6 +397,17 @@ impl fmt::Debug for Constraint {
 }
 
 impl Constraint {
+    /// Lets an answer begin with `token`, which opens what the grammar says nothing about: the model's reasoning.
+    pub fn let_open(&mut self, token: u32) {
+        self.opening = Some(token);
+    }
+
+    /// Whether `token`, which comes next, opens what the grammar says nothing about. What follows it must not be committed until that
+    /// is over.
+    pub fn opens(&mut self, token: u32) -> bool {
+        self.opening.take() == Some(token)
+    }
+
     /// Works out which tokens may come next; [`Self::mask`] has them. Where the answer is complete, only tokens that end it.
     ///
     /// # Errors
@@ -363,6 +419,7 @@ impl Constraint {
             return Ok(&self.mask);
         }
         self.look_up_or_compute()?;
+        self.opening.into_iter().for_each(|token| self.mask.allow(token));
         if self.may_end() {
             self.end_tokens.iter().for_each(|&token| self.mask.allow(token));
         } else if self.mask.is_empty() {

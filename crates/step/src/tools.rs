@@ -38,6 +38,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use crate::grammar::{self, checked_arguments};
 pub use generic::{instruction, result_text};
 pub(crate) use layout::Parser;
 use layout::{Layout, Program};
@@ -58,6 +59,8 @@ pub struct Tool {
     pub description: String,
     /// The JSON schema of its arguments, an object.
     pub parameters: Json,
+    /// Whether the arguments are held to the schema; where they are not, any object will do.
+    pub is_strict: bool,
 }
 
 /// Whether a call is wanted.
@@ -119,8 +122,8 @@ pub enum Error {
 }
 
 impl Tool {
-    /// Reads a list of tools as chat templates take it: `{"type": "function", "function": {"name", "description", "parameters"}}`,
-    /// or the inner object alone.
+    /// Reads a list of tools as chat templates take it: `{"type": "function", "function": {"name", "description", "parameters",
+    /// "strict"}}`, or the inner object alone.
     ///
     /// # Errors
     /// Names what is wrong, and in which of them.
@@ -142,7 +145,8 @@ impl Tool {
                 Some(_) => return malformed(format!("{at}.function.parameters"), "must be a JSON schema, an object"),
             };
             let description = function.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
-            tools.push(Self { name: name.to_owned(), description, parameters });
+            let is_strict = function.get("strict") != Some(&Json::Bool(false));
+            tools.push(Self { name: name.to_owned(), description, parameters, is_strict });
         }
         Ok(tools)
     }
@@ -310,11 +314,20 @@ impl Format {
     /// The grammar of an answer with calls, in the dialect of Lark that llguidance reads: free text before a call where the model
     /// decides, a call at once where one is required, several where they may be. `token` gives the id of a text that is one
     /// special token of the vocabulary. It begins where reasoning has ended.
-    pub fn grammar(&self, tools: &Tools, token: &dyn Fn(&str) -> Option<u32>) -> String {
-        match &self.kind {
-            Kind::Layout(layout) => layout::grammar(layout, &tools.list, tools.ask, token),
-            Kind::Harmony => harmony::grammar(&tools.list, tools.ask, token),
-        }
+    ///
+    /// # Errors
+    /// When the schema of a tool's arguments cannot be enforced.
+    pub(crate) fn grammar(&self, tools: &Tools, token: &dyn Fn(&str) -> Option<u32>) -> Result<String, grammar::Error> {
+        let checked = |tool: &Tool| {
+            let any = serde_json::json!({ "type": "object" });
+            let parameters = if tool.is_strict { checked_arguments(&tool.name, &tool.parameters)? } else { any };
+            Ok(Tool { parameters, ..tool.clone() })
+        };
+        let tools_checked = tools.list.iter().map(checked).collect::<Result<Vec<_>, _>>()?;
+        Ok(match &self.kind {
+            Kind::Layout(layout) => layout::grammar(layout, &tools_checked, tools.ask, token),
+            Kind::Harmony => harmony::grammar(&tools_checked, tools.ask, token),
+        })
     }
 
     /// Calls as the model writes them: each a tool's name and its arguments, an object.

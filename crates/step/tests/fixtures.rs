@@ -168,6 +168,7 @@ fn reason(error: &Error) -> String {
         Error::Limit { what, .. } => format!("more {what} than accepted"),
         Error::Syntax { reason, .. } => reason.clone(),
         Error::Impossible { .. } => "nothing obeys it".to_owned(),
+        Error::InTool { error, .. } => reason(error),
         Error::TooComplex(_) | Error::NoToken | Error::Disobeyed(_) => error.to_string(),
     }
 }

@@ -55,6 +55,14 @@ pub enum Error {
     /// The vocabulary has no token that the grammar would allow next.
     #[error("the vocabulary has no token for what the grammar asks for next")]
     NoToken,
+    /// What a tool says of its arguments is refused.
+    #[error("the parameters of the tool {tool:?}: {error}; let it say \"strict\": false if they need not be enforced")]
+    InTool {
+        /// The tool.
+        tool: String,
+        /// Why.
+        error: Box<Self>,
+    },
     /// A token that the grammar does not allow was written.
     #[error("token {0} does not obey the grammar")]
     Disobeyed(u32),

@@ -15,12 +15,19 @@ pub(super) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Builds the tree, once for a tokenizer: 0.15 s for 150,000 tokens. Special tokens have no bytes in it, so that no text
-    /// leads to one; behind the last token comes one that stands for the end.
+    /// Builds the tree, once for a tokenizer: 0.15 s for 150,000 tokens. Special tokens begin with a byte that no text has, so
+    /// that none leads to one; behind the last token comes one that stands for the end.
     pub(super) fn new(tokenizer: &Tokenizer) -> Self {
         let count = tokenizer.vocab_size() as u32;
         let mut words: Vec<Vec<u8>> = (0..count)
-            .map(|id| tokenizer.token_bytes(id).filter(|_| !tokenizer.is_special(id)).unwrap_or_default().to_vec())
+            .map(|id| {
+                let bytes = tokenizer.token_bytes(id).unwrap_or_default();
+                if tokenizer.is_special(id) {
+                    [&[TokTrie::SPECIAL_TOKEN_MARKER], bytes].concat()
+                } else {
+                    bytes.to_vec()
+                }
+            })
             .collect();
         words.push(Vec::new());
         let tree = TokTrie::from(&TokRxInfo::new(count + 1, count), &words);

@@ -12,7 +12,7 @@ pub fn instruction(tools: &[Tool]) -> String {
                     You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
         .to_owned();
     for tool in tools {
-        let Tool { name, description, parameters } = tool;
+        let Tool { name, description, parameters, is_strict: _ } = tool;
         let function = serde_json::json!({ "name": name, "description": description, "parameters": parameters });
         let _ = write!(text, "\n{}", serde_json::json!({ "type": "function", "function": function }));
     }

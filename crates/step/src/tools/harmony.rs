@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use super::layout::{Dialect, Scanner, Step, id, quoted};
 use super::{Ask, Delta, Format, Kind, Tool, Tools};
 use crate::automaton::Automaton;
+use crate::grammar::spaced;
 
 pub(super) static FORMAT: Format =
     Format { name: "harmony", told: |signs| signs.has("<|channel|>") && signs.has("<|call|>"), kind: Kind::Harmony };
@@ -108,7 +109,12 @@ impl Reader {
         self.over
     }
 
-    /// Whether what is written now is reasoning, or a header that says what comes.
+    /// Whether what is written now is the answer's text.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.state, State::Text)
+    }
+
+    /// Whether what is written now is reasoning.
     pub(crate) fn is_reasoning(&self) -> bool {
         matches!(self.state, State::Reasoning)
     }
@@ -240,14 +246,19 @@ pub(super) fn grammar(tools: &[Tool], ask: Ask, token: &dyn Fn(&str) -> Option<u
     let mut names = Vec::new();
     for (index, tool) in tools.iter().enumerate() {
         let to = quoted(&format!("commentary to=functions.{} ", tool.name));
-        let _ =
-            writeln!(rules, "call_{index}: {channel} {to} {constrain} \"json\" {message} %json {}", tool.parameters);
+        let _ = writeln!(
+            rules,
+            "call_{index}: {channel} {to} {constrain} \"json\" {message} %json {}",
+            spaced(tool.parameters.clone())
+        );
         names.push(format!("call_{index}"));
     }
     let calls = names.join(" | ");
     let again = if ask.parallel { format!("({call} {start} \"assistant\" call)*") } else { String::new() };
     let thought = format!("{channel} \"analysis\" {message} TEXT {end} {start} \"assistant\"");
-    let answer = if ask.required { format!("call {again}") } else { format!("(call {again} | final)") };
+    // What ends a call is what ends an answer, too, and need not be written.
+    let all = format!("call {again} {call}?");
+    let answer = if ask.required { all } else { format!("({all} | final)") };
     format!(
         "start: ({start} \"assistant\")? ({thought})? {answer}\ncall: {calls}\nfinal: {channel} \"final\" {message} TEXT\n{rules}TEXT: /(.|\\n)*/\n"
     )

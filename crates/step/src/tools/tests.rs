@@ -1,5 +1,7 @@
 //! Every format against texts as models write them, against its own writer, and against hostile text.
 
+mod grammars;
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -7,7 +9,12 @@ use super::*;
 use crate::answer::{Form, Reader};
 
 fn tools() -> Vec<Tool> {
-    let tool = |name: &str, parameters: Json| Tool { name: name.to_owned(), description: String::new(), parameters };
+    let tool = |name: &str, parameters: Json| Tool {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters,
+        is_strict: true,
+    };
     let run = json!({
         "type": "object",
         "properties": {

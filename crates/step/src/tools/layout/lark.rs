@@ -3,12 +3,15 @@
 //! Arguments that are JSON obey the whole schema (`%json`). Those in a model's own notation obey types, `enum`, `const`,
 //! `properties`, `required`, `items`, `anyOf` and `oneOf`; other keywords are left to whoever checks the call.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use serde_json::{Map, Value as Json, json};
 
 use super::literal::{Dialect, quoted};
+use super::parameters::is_string;
 use super::{Keys, Layout, Marks, Part, write};
+use crate::grammar::spaced;
 use crate::tools::{Ask, Tool};
 
 /// How deep schemas are followed in a model's own notation.
@@ -21,7 +24,8 @@ pub(in crate::tools) fn grammar(
     ask: Ask,
     token: &dyn Fn(&str) -> Option<u32>,
 ) -> String {
-    let mut writer = Writer { token, rules: String::new(), count: 0 };
+    let mut writer =
+        Writer { token, rules: String::new(), count: 0, definitions: Map::new(), referred: HashMap::new() };
     let names: Vec<String> = (0..tools.len()).map(|index| format!("call_{index}")).collect();
     let call = layout.calls.first().copied().unwrap_or_default();
     // What opens a section stands in the rules of text, too: there it ends the text.
@@ -30,6 +34,8 @@ pub(in crate::tools) fn grammar(
     let skipped = usize::from(trigger.is_some());
     let own = layout.open.is_empty();
     for (tool, name) in tools.iter().zip(&names) {
+        writer.definitions = tool.parameters.get("$defs").and_then(Json::as_object).cloned().unwrap_or_default();
+        writer.referred.clear();
         let parts = writer.parts(&call[if own { skipped } else { 0 }..], tool);
         let _ = writeln!(writer.rules, "{name}: {parts}");
     }
@@ -42,21 +48,24 @@ pub(in crate::tools) fn grammar(
     let begin = trigger.map(|text| writer.mark(text)).unwrap_or_default();
     let gap = literal(layout.gap);
     let again = if !is_section && ask.parallel { format!("({gap} {begin} section)*") } else { String::new() };
+    let before = if layout.first { "FREE" } else { "TEXT" };
+    let head = match trigger {
+        Some(text) if (writer.token)(text).is_some() => format!("{before} {begin}"),
+        Some(_) => {
+            let _ = writeln!(writer.rules, "head[lazy]: {before} {begin}");
+            "head".to_owned()
+        }
+        None => String::new(),
+    };
     let start = if ask.required {
-        format!("{begin} section {again}")
+        // Where a call needs no mark, most models write none.
+        let optional = if layout.first && trigger.is_some() { "?" } else { "" };
+        format!("{begin}{optional} section {again}")
     } else if layout.first {
-        "FREE | section".to_owned()
+        format!("FREE | section{}", if trigger.is_some() { format!(" | {head} section") } else { String::new() })
     } else {
-        let head = match trigger {
-            Some(text) if (writer.token)(text).is_some() => format!("text {begin}"),
-            Some(_) => {
-                let _ = writeln!(writer.rules, "head[lazy]: TEXT {begin}");
-                "head".to_owned()
-            }
-            None => String::new(),
-        };
-        let many = if ask.parallel { "*" } else { "?" };
-        format!("({head} section){many} text")
+        // Behind the only call nothing is read.
+        if ask.parallel { format!("({head} section)* text") } else { format!("{head} section | text") }
     };
     let rules = writer.rules;
     format!("start: {start}\ntext: TEXT\n{rules}{TERMINALS}")
@@ -76,6 +85,9 @@ struct Writer<'a> {
     token: &'a dyn Fn(&str) -> Option<u32>,
     rules: String,
     count: usize,
+    /// What references of the tool lead to, and the rules made of it.
+    definitions: Map<String, Json>,
+    referred: HashMap<String, String>,
 }
 
 impl Writer<'_> {
@@ -115,9 +127,12 @@ impl Writer<'_> {
                 Part::Name => literal(&tool.name),
                 Part::Number(end) => format!("DIGITS {}", self.mark(end)),
                 Part::Skip(text, end) => format!("{} {}", literal(text), self.mark(end)),
-                Part::Arguments(Dialect::Json) => format!("%json {}", tool.parameters),
+                Part::Arguments(Dialect::Json) => json_rule(&tool.parameters, &tool.parameters),
                 Part::Arguments(dialect) => self.object(dialect, &tool.parameters, 0),
-                Part::Envelope(keys) => format!("%json {}", envelope(keys, tool)),
+                Part::Envelope(keys) => {
+                    let envelope = envelope(keys, tool);
+                    json_rule(&envelope, &envelope)
+                }
                 Part::Parameters(marks) => self.parameters(marks, &tool.parameters),
             })
             .collect();
@@ -127,7 +142,7 @@ impl Writer<'_> {
     fn parameters(&mut self, marks: &Marks, schema: &Json) -> String {
         let mut all = Vec::new();
         for (name, value) in schema.get("properties").and_then(Json::as_object).into_iter().flatten() {
-            let is_string = value.get("type").is_some_and(|kind| kind == "string");
+            let is_string = is_string(schema, name);
             let open = self.mark(marks.open);
             let (name_end, before) = (self.mark(marks.name_end), marks.before_value(is_string));
             let before = if marks.kinds.is_some() || before.trim().is_empty() {
@@ -147,7 +162,7 @@ impl Writer<'_> {
                     let end = literal(&format!("{}{}", marks.after_value(), marks.value_end));
                     self.rule("[lazy]", &format!("TEXT {end}"))
                 }
-                _ => format!("%json {value} {after} {end}"),
+                _ => format!("{} {after} {end}", json_rule(value, schema)),
             };
             let between = literal(marks.between);
             let quoted = literal(name);
@@ -188,6 +203,9 @@ impl Writer<'_> {
 
     /// A value in a model's own notation; returns a rule's name.
     fn value(&mut self, dialect: Dialect, schema: &Json, depth: usize) -> String {
+        if let Some(reference) = schema.get("$ref").and_then(Json::as_str) {
+            return self.referred(dialect, reference, depth);
+        }
         let listed = schema.get("const").map(std::slice::from_ref);
         if let Some(values) = listed.or_else(|| schema.get("enum").and_then(Json::as_array).map(Vec::as_slice)) {
             let values: Vec<String> = values.iter().map(|value| self.constant(dialect, value)).collect();
@@ -208,6 +226,20 @@ impl Writer<'_> {
         self.rule("", &body.join(" | "))
     }
 
+    /// What a reference leads to; returns a rule's name. It may lead back to itself.
+    fn referred(&mut self, dialect: Dialect, reference: &str, depth: usize) -> String {
+        if let Some(rule) = self.referred.get(reference) {
+            return rule.clone();
+        }
+        let definition = reference.strip_prefix("#/$defs/").and_then(|name| self.definitions.get(name)).cloned();
+        let name = format!("rule_{}", self.count);
+        self.count += 1;
+        self.referred.insert(reference.to_owned(), name.clone());
+        let value = self.value(dialect, &definition.unwrap_or(Json::Bool(true)), depth + 1);
+        let _ = writeln!(self.rules, "{name}: {value}");
+        name
+    }
+
     fn constant(&self, dialect: Dialect, value: &Json) -> String {
         if let (Dialect::Bare(mark), Json::String(text)) = (dialect, value) {
             return format!("{} {} {}", self.mark(mark), literal(text), self.mark(mark));
@@ -221,6 +253,7 @@ impl Writer<'_> {
         let python = matches!(dialect, Dialect::Python | Dialect::PythonCall);
         match kind {
             "string" => match dialect {
+                Dialect::Bare(mark) if (self.token)(mark).is_some() => format!("{0} TEXT {0}", self.mark(mark)),
                 Dialect::Bare(mark) => format!("{0} BARE {0}", self.mark(mark)),
                 Dialect::Json | Dialect::Python | Dialect::PythonCall => "STRING".to_owned(),
             },
@@ -240,6 +273,15 @@ impl Writer<'_> {
             _ => "\"\"".to_owned(),
         }
     }
+}
+
+/// A value that obeys a schema, which is part of `root`.
+fn json_rule(schema: &Json, root: &Json) -> String {
+    let mut schema = spaced(schema.clone());
+    if let (Json::Object(object), Some(definitions)) = (&mut schema, root.get("$defs")) {
+        object.entry("$defs").or_insert_with(|| definitions.clone());
+    }
+    format!("%json {schema}")
 }
 
 /// A text of the grammar; nothing where it is empty.

@@ -214,7 +214,7 @@ fn literal(text: &str) -> Option<String> {
 }
 
 /// Whether a schema lets a parameter be nothing but a string.
-fn is_string(schema: &Json, name: &str) -> bool {
+pub(super) fn is_string(schema: &Json, name: &str) -> bool {
     fn says(schema: &Json, depth: usize) -> bool {
         if let Some(kind) = schema.get("type") {
             return kind == "string" || kind.as_array().is_some_and(|kinds| kinds.len() == 1 && kinds[0] == "string");
