@@ -68,11 +68,15 @@ impl Request {
     /// left to be chosen, one by one, until the window or the limit ends the answer.
     pub(crate) fn begin(&self, window: usize) -> (Option<Box<Constraint>>, Vec<u32>) {
         let Some(compiled) = &self.constraint else { return (None, Vec::new()) };
-        if self.reading.as_ref().is_some_and(|reading| reading.form().reader().is_reasoning()) {
-            // It holds behind the reasoning.
-            return (Some(Box::new(compiled.start(&self.end_tokens))), Vec::new());
-        }
         let mut constraint = compiled.start(&self.end_tokens);
+        if let Some(reading) = &self.reading {
+            let is_free = reading.form().reader().is_free(compiled.is_calls());
+            // It holds behind the reasoning, which the model may begin with.
+            if is_free || reading.opening.is_some() {
+                reading.opening.filter(|_| !is_free).into_iter().for_each(|token| constraint.let_open(token));
+                return (Some(Box::new(constraint)), Vec::new());
+            }
+        }
         let forced = constraint.forced();
         let room = window.saturating_sub(self.prompt.len() + 1).min(self.max_tokens.unwrap_or(usize::MAX));
         if forced.len() <= room {
@@ -169,10 +173,12 @@ impl Session<'_> {
         let mut written = std::mem::take(&mut answer.written);
         written.clear();
         written.push(token);
-        let is_free = answer.writing.is_free();
-        if let Some(guide) = guide.as_mut().filter(|_| !is_free) {
-            guide.constraint()?.commit(token)?;
-            written.extend(guide.constraint()?.forced());
+        if let Some(guide) = guide.as_mut().filter(|_| !answer.writing.is_free()) {
+            let constraint = guide.constraint()?;
+            if !constraint.opens(token) {
+                constraint.commit(token)?;
+                written.extend(constraint.forced());
+            }
         }
         if let Some(finish) = answer.hear_all(&written, self.tokens.len(), event) {
             return Ok(Some(finish));

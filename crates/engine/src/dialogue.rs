@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kauri_prompt::template::{Json, Span, Template};
 use kauri_step::answer::Form;
+use kauri_step::grammar::{Compiled, Grammar};
 use kauri_step::reasoning::Start;
 use kauri_step::tools::{self, Format, Signs};
 use kauri_tokenizer::{Special, Tokenizer};
@@ -40,6 +41,8 @@ pub struct Asked {
     pub tokens: Vec<u32>,
     /// How to read the answer; nothing where it is text and nothing else.
     pub reading: Option<Arc<Reading>>,
+    /// What makes every call in the answer one of the tools, with arguments that obey its schema; nothing where there are no tools.
+    pub constraint: Option<Compiled>,
 }
 
 /// How an answer is to be read.
@@ -51,6 +54,8 @@ pub struct Reading {
     pub(crate) reasoning_budget_tokens: Option<usize>,
     /// What ends reasoning where the budget is spent.
     pub(crate) break_off: Vec<u32>,
+    /// The token that opens reasoning, where the answer may begin with it.
+    pub(crate) opening: Option<u32>,
     /// The conversation that was asked about.
     asked: Fingerprint,
     /// What its prompt begins with.
@@ -79,7 +84,7 @@ impl Dialogue {
         Ok(dialogue)
     }
 
-    /// The prompt that asks for the next answer. Text of messages never becomes a special token.
+    /// The prompt that asks for the next answer, without what that must obey. Text of messages never becomes a special token.
     pub(crate) fn ask(self: &Arc<Self>, chat: &Chat) -> Result<Asked, Error> {
         let prints = self.keys.of(chat);
         let asked = prints[prints.len() - 1];
@@ -97,18 +102,20 @@ impl Dialogue {
         let reading = (!form.is_plain()).then(|| {
             let special = |mark: &&str| self.tokenizer.id_of(mark).filter(|&id| self.tokenizer.is_special(id));
             let shown = form.marks().iter().filter_map(special).collect();
+            let opening = form.opening(&self.tokenizer);
             let break_off = form.break_off().map(|text| self.tokenizer.encode(text, Special::Parse));
             Arc::new(Reading {
                 form,
                 shown,
                 reasoning_budget_tokens: chat.reasoning_budget_tokens,
                 break_off: break_off.unwrap_or_default(),
+                opening,
                 asked,
                 record,
                 dialogue: Arc::clone(self),
             })
         });
-        Ok(Asked { tokens, reading })
+        Ok(Asked { tokens, reading, constraint: None })
     }
 
     /// The latest message of which is known what the model wrote, and what the template writes behind it.
@@ -233,6 +240,22 @@ impl Dialogue {
                 return false;
             }
         }
+    }
+}
+
+impl Asked {
+    /// The same with what its calls must obey, which `compile` makes.
+    pub(crate) fn constrained(
+        mut self,
+        tokenizer: &Tokenizer,
+        compile: impl FnOnce(&Grammar) -> Result<Compiled, Error>,
+    ) -> Result<Self, Error> {
+        if let Some(reading) = &self.reading
+            && let Some(grammar) = reading.form.grammar(tokenizer)?
+        {
+            self.constraint = Some(compile(&grammar)?);
+        }
+        Ok(self)
     }
 }
 

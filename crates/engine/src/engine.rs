@@ -204,7 +204,7 @@ impl Engine {
     /// # Errors
     /// When the model has no template, or the template refuses the conversation.
     pub fn chat_tokens(&self, chat: &Chat) -> Result<Vec<u32>, Error> {
-        Ok(self.ask(chat)?.tokens)
+        Ok(self.dialogue.as_ref().ok_or(Error::NoTemplate)?.ask(chat)?.tokens)
     }
 
     /// The prompt that asks for the next answer of a conversation, and how that answer is to be read: reasoning, calls, text. Where
@@ -213,7 +213,8 @@ impl Engine {
     /// # Errors
     /// When the model has no template, or the template refuses the conversation.
     pub fn ask(&self, chat: &Chat) -> Result<Asked, Error> {
-        self.dialogue.as_ref().ok_or(Error::NoTemplate)?.ask(chat)
+        let asked = self.dialogue.as_ref().ok_or(Error::NoTemplate)?.ask(chat)?;
+        asked.constrained(&self.tokenizer, |grammar| self.compile(grammar))
     }
 
     /// The prompt that continues plain text, with the token that begins a text where the vocabulary wants one.

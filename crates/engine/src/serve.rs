@@ -279,7 +279,7 @@ impl Service {
     /// # Errors
     /// When the model has no template, or the template refuses the conversation.
     pub fn chat_tokens(&self, chat: &Chat) -> Result<Vec<u32>, Error> {
-        Ok(self.ask(chat)?.tokens)
+        Ok(self.dialogue.as_ref().ok_or(Error::NoTemplate)?.ask(chat)?.tokens)
     }
 
     /// The prompt that asks for the next answer of a conversation, and how that answer is to be read, as [`Engine::ask`] does.
@@ -287,7 +287,8 @@ impl Service {
     /// # Errors
     /// When the model has no template, or the template refuses the conversation.
     pub fn ask(&self, chat: &Chat) -> Result<Asked, Error> {
-        self.dialogue.as_ref().ok_or(Error::NoTemplate)?.ask(chat)
+        let asked = self.dialogue.as_ref().ok_or(Error::NoTemplate)?.ask(chat)?;
+        asked.constrained(&self.tokenizer, |grammar| self.compile(grammar))
     }
 
     /// Compiles what answers must obey, on the caller's thread. The first time, the vocabulary is prepared for it: a third of a

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use kauri_step::answer::Reader;
+use kauri_step::grammar::Compiled;
 use kauri_step::stop::Stops;
 use kauri_step::tools::Delta;
 use kauri_tokenizer::{Stream, Tokenizer};
@@ -24,6 +25,8 @@ pub(crate) struct Writing {
     /// What finds reasoning and calls, where there may be any.
     parts: Option<Parts>,
     end: Option<Instant>,
+    /// Whether the answer is held to a grammar of calls.
+    obeys_calls: bool,
 }
 
 struct Parts {
@@ -63,7 +66,8 @@ impl Writing {
             is_whole: true,
         });
         let end = request.time_max.and_then(|time| Instant::now().checked_add(time));
-        Ok(Self { stream, stops, stop_strings: request.stops.clone(), parts, end })
+        let obeys_calls = request.constraint.as_ref().is_some_and(Compiled::is_calls);
+        Ok(Self { stream, stops, stop_strings: request.stops.clone(), parts, end, obeys_calls })
     }
 
     /// The token to write where the model chose `token`: another one where its reasoning is over its budget.
@@ -122,7 +126,7 @@ impl Writing {
 
     /// Whether the model reasons, so that no constraint holds.
     pub(crate) fn is_free(&self) -> bool {
-        self.parts.as_ref().is_some_and(|parts| parts.reader.is_reasoning())
+        self.parts.as_ref().is_some_and(|parts| parts.reader.is_free(self.obeys_calls))
     }
 
     /// The answer is over: says what was held back, and keeps what the model wrote for its calls.
@@ -226,15 +230,11 @@ mod tests {
             }
             ControlFlow::Continue(())
         };
-        let mut is_free = true;
         for token in engine.tokenizer().encode(words, Special::Parse) {
             let token = writing.choose(token);
             assert_eq!(writing.push(token, &mut hear), None);
-            let is_free_now = writing.parts.as_ref().is_some_and(|parts| parts.reader.is_free());
-            assert!(is_free || !is_free_now, "a constraint that held holds on");
-            is_free = is_free_now;
         }
-        assert!(!is_free);
+        assert!(!writing.is_free());
         writing.finish(&Finish::EndToken, &mut hear);
         (reasoning, text)
     }

@@ -368,6 +368,55 @@ fn a_service_tells_of_calls_and_finds_them_again() {
     }
 }
 
+/// Where a call is asked for, a call is what comes, whatever the model would rather say.
+#[test]
+fn a_call_that_is_required_is_made() {
+    let engine = Engine::load(None, &Options { sequences: 2, batch_outputs: 2, ..options() }).unwrap();
+    let end_tokens = engine.defaults().end_tokens.clone();
+    let service = engine.serve(&Serving::default());
+    let list = Tool::list(&serde_json::from_str(TOOLS).unwrap()).unwrap();
+    let named = Choice::Named("run_python".to_owned());
+    for (choice, is_free) in [(Choice::Required, false), (named.clone(), false), (named, true)] {
+        let mut chat = Chat::new();
+        chat.set_reasoning(is_free);
+        chat.set_tools(Tools::new(list.clone(), &choice, false).unwrap());
+        chat.push("user", "Tell me a story about a fox.");
+        let asked = service.ask(&chat).unwrap();
+        let request = Request {
+            prompt: asked.tokens,
+            sampling: Sampling { temperature: 1.2, seed: 7, ..Sampling::default() },
+            max_tokens: Some(300),
+            end_tokens: end_tokens.clone(),
+            reading: asked.reading,
+            constraint: asked.constraint,
+            ..Request::default()
+        };
+        let mut heard = Heard::default();
+        let mut finish = None;
+        for reply in service.submit(request).unwrap() {
+            match reply {
+                Reply::Token { text, .. } | Reply::Rest(text) => heard.hear(&Event::Text(&text)),
+                Reply::Call { index, id, name } => heard.hear(&Event::Call { index, id: &id, name: &name }),
+                Reply::Arguments { index, text } => heard.hear(&Event::Arguments { index, text: &text }),
+                Reply::CallEnd { index, complete } => heard.hear(&Event::CallEnd { index, complete }),
+                Reply::Done(done) => finish = Some(done.finish),
+                Reply::Failed(error) => panic!("{error}"),
+                Reply::Prefill { .. } | Reply::Reasoning(_) => {}
+            }
+        }
+        let message = &heard.message;
+        assert_eq!(message.calls.len(), 1, "{choice:?}: {message:?}, {finish:?}");
+        if let Choice::Named(name) = &choice {
+            assert_eq!(message.calls[0].name, *name);
+        }
+        if finish != Some(Finish::Length) {
+            let value: serde_json::Value = serde_json::from_str(&message.calls[0].arguments).unwrap();
+            let needed = if message.calls[0].name == "run_python" { "code" } else { "name" };
+            assert!(heard.complete && value[needed].is_string(), "{message:?}");
+        }
+    }
+}
+
 #[test]
 fn an_answer_ends_when_its_time_is_over() {
     let mut engine = Engine::load(None, &options()).unwrap();
@@ -389,12 +438,12 @@ fn kauri_nano_calls() {
     };
     let requests: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
     let engine = Engine::load(None, &Options { sequences: 8, batch_outputs: 8, ..Options::default() }).unwrap();
-    let end_tokens = engine.defaults().end_tokens.clone();
     let service = engine.serve(&Serving { waiting: 1000, ..Serving::default() });
     println!(
         "{:22} {:>6} {:>7} {:>7} {:>9} {:>7} {:>12}",
         "", "asked", "called", "parsed", "functions", "exact", "none, rightly"
     );
+    assert!(requests.len() > 100, "{} requests", requests.len());
     let warm = |seed| Sampling { temperature: 1.5, seed, ..Sampling::default() };
     let ways = [
         ("greedy", Sampling { temperature: 0.0, ..Sampling::default() }),
@@ -402,34 +451,16 @@ fn kauri_nano_calls() {
         ("T=1.5, seed 2", warm(2)),
         ("T=1.5, seed 3", warm(3)),
     ];
-    for (name, sampling) in ways {
-        let answers: Vec<_> = requests
-            .iter()
-            .map(|request| {
-                let mut chat = Chat::new();
-                chat.set_reasoning(false);
-                let list = Tool::list(&request["tools"]).unwrap();
-                chat.set_tools(Tools::new(list, &Choice::Auto, true).unwrap());
-                for message in request["messages"].as_array().unwrap() {
-                    chat.push(message["role"].as_str().unwrap(), message["content"].as_str().unwrap());
-                }
-                let asked = service.ask(&chat).unwrap();
-                let request = Request {
-                    prompt: asked.tokens,
-                    sampling,
-                    max_tokens: Some(256),
-                    end_tokens: end_tokens.clone(),
-                    reading: asked.reading,
-                    ..Request::default()
-                };
-                service.submit(request).unwrap()
-            })
-            .collect();
-        let mut counts = [0; 5];
+    for (name, sampling, is_held) in
+        ways.into_iter().flat_map(|(name, sampling)| [(name, sampling, false), (name, sampling, true)])
+    {
+        let answers = answers(&service, &requests, sampling, is_held);
+        let mut counts = [0; 6];
         let (mut expecting, mut silent) = (0, 0);
         for (request, answer) in requests.iter().zip(answers) {
             let expected = request["expected"].as_array().unwrap();
-            let outcome = outcome(&service, answer, expected);
+            let (outcome, all_obey) = outcome(&service, answer, expected, &request["tools"]);
+            counts[5] += usize::from(!all_obey);
             if expected.is_empty() {
                 silent += 1;
                 counts[4] += usize::from(!outcome[0]);
@@ -441,6 +472,10 @@ fn kauri_nano_calls() {
             }
         }
         let share = |count: usize, of: usize| format!("{:.0}%", 100.0 * count as f64 / of as f64);
+        let name = if is_held { format!("{name}, held") } else { name.to_owned() };
+        if is_held {
+            assert_eq!(counts[5], 0, "calls that do not obey their schema");
+        }
         println!(
             "{name:22} {expecting:>6} {:>7} {:>7} {:>9} {:>7} {:>12}",
             share(counts[0], expecting),
@@ -452,10 +487,44 @@ fn kauri_nano_calls() {
     }
 }
 
+/// Asks everything at once; `is_held` says whether calls must obey.
+fn answers(service: &Service, requests: &[serde_json::Value], sampling: Sampling, is_held: bool) -> Vec<Answer> {
+    let end_tokens = &service.defaults().end_tokens;
+    requests
+        .iter()
+        .map(|request| {
+            let mut chat = Chat::new();
+            chat.set_reasoning(false);
+            let list = Tool::list(&request["tools"]).unwrap();
+            chat.set_tools(Tools::new(list, &Choice::Auto, true).unwrap());
+            for message in request["messages"].as_array().unwrap() {
+                chat.push(message["role"].as_str().unwrap(), message["content"].as_str().unwrap());
+            }
+            let asked = service.ask(&chat).unwrap();
+            let request = Request {
+                prompt: asked.tokens,
+                sampling,
+                max_tokens: Some(256),
+                end_tokens: end_tokens.clone(),
+                reading: asked.reading,
+                constraint: asked.constraint.filter(|_| is_held),
+                ..Request::default()
+            };
+            service.submit(request).unwrap()
+        })
+        .collect()
+}
+
 /// Of an answer, whether it called, the calls parse, the functions are right, and everything is.
-fn outcome(service: &Service, answer: Answer, expected: &[serde_json::Value]) -> [bool; 4] {
+fn outcome(
+    service: &Service,
+    answer: Answer,
+    expected: &[serde_json::Value],
+    tools: &serde_json::Value,
+) -> ([bool; 4], bool) {
     let mut heard = Heard::default();
     let (mut complete, mut tokens) = (true, Vec::new());
+    let mut is_cut = false;
     for reply in answer {
         match reply {
             Reply::Token { id, text } => {
@@ -467,7 +536,8 @@ fn outcome(service: &Service, answer: Answer, expected: &[serde_json::Value]) ->
             Reply::Arguments { index, text } => heard.hear(&Event::Arguments { index, text: &text }),
             Reply::CallEnd { complete: whole, .. } => complete &= whole,
             Reply::Failed(error) => panic!("{error}"),
-            Reply::Prefill { .. } | Reply::Reasoning(_) | Reply::Done(_) => {}
+            Reply::Done(done) => is_cut = matches!(done.finish, Finish::Length | Finish::Window),
+            Reply::Prefill { .. } | Reply::Reasoning(_) => {}
         }
     }
     let written = String::from_utf8_lossy(&service.tokenizer().decode(&tokens, true)).into_owned();
@@ -478,5 +548,32 @@ fn outcome(service: &Service, answer: Answer, expected: &[serde_json::Value]) ->
     let same = calls.iter().zip(expected).all(|(call, expected)| {
         serde_json::from_str::<serde_json::Value>(&call.arguments).unwrap() == expected["arguments"]
     });
-    [written.contains("<tool_call>"), parsed, right, right && same]
+    // What was cut off by the limit is completed, and not by the model.
+    let whole = &calls[..calls.len() - usize::from(is_cut && !complete)];
+    let all_obey = whole.iter().all(|call| obeys(call, tools)) && (is_cut || complete);
+    ([written.contains("<tool_call>"), parsed, right, right && same], all_obey)
+}
+
+/// Whether a call is of one of the tools and has its arguments, each of its type: all that the schemas of the file say.
+fn obeys(call: &Call, tools: &serde_json::Value) -> bool {
+    let function = |tool: &serde_json::Value| tool.get("function").unwrap_or(tool).clone();
+    let tool = tools.as_array().unwrap().iter().map(function).find(|tool| tool["name"] == call.name.as_str());
+    let Some(schema) = tool.map(|tool| tool["parameters"].clone()) else { return false };
+    let arguments: serde_json::Value = serde_json::from_str(&call.arguments).unwrap();
+    let is_of = |value: &serde_json::Value, schema: &serde_json::Value| match schema["type"].as_str() {
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_i64() || value.is_u64(),
+        Some("number") => value.is_number(),
+        Some("boolean") => value.is_boolean(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => true,
+    };
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    required.iter().all(|name| arguments.get(name.as_str().unwrap()).is_some())
+        && arguments.as_object().unwrap().iter().all(|(name, value)| {
+            let schema = &schema["properties"][name];
+            let listed = schema["enum"].as_array();
+            is_of(value, schema) && listed.is_none_or(|listed| listed.contains(value))
+        })
 }

@@ -60,8 +60,12 @@ pub struct Arguments {
     reasoning_budget: Option<u32>,
 
     /// A JSON file with the tools that the model may call; a call is printed as a line of JSON.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json_schema", "json_object", "grammar", "regex"])]
     tools: Option<PathBuf>,
+
+    /// Whether the answer is a call: auto (the model decides), required, or the name of the tool to call.
+    #[arg(long, value_name = "CHOICE", requires = "tools", default_value = "auto")]
+    tool_choice: String,
 
     /// End the answer with the first call.
     #[arg(long, requires = "tools")]
@@ -170,7 +174,7 @@ fn answer_one(
     prompt: &str,
 ) -> anyhow::Result<()> {
     let asked = if arguments.raw {
-        Asked { tokens: engine.text_tokens(prompt), reading: None }
+        Asked { tokens: engine.text_tokens(prompt), reading: None, constraint: None }
     } else {
         chat.push("user", prompt);
         engine.ask(&chat)?
@@ -191,7 +195,7 @@ fn new_chat(arguments: &Arguments) -> anyhow::Result<Chat> {
         chat.set_reasoning_budget(tokens as usize);
     }
     if let Some(file) = &arguments.tools {
-        let read = || read_tools(file, !arguments.one_call);
+        let read = || read_tools(file, &arguments.tool_choice, !arguments.one_call);
         chat.set_tools(read().with_context(|| file.display().to_string())?);
     }
     if let Some(system) = &arguments.system {
@@ -204,7 +208,7 @@ fn new_chat(arguments: &Arguments) -> anyhow::Result<Chat> {
 const TOOLS_FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// Reads a list of tools, or one alone.
-fn read_tools(file: &Path, parallel: bool) -> anyhow::Result<Tools> {
+fn read_tools(file: &Path, choice: &str, parallel: bool) -> anyhow::Result<Tools> {
     let bytes = std::fs::metadata(file).map_err(|error| BadInput(error.to_string()))?.len();
     if bytes > TOOLS_FILE_BYTES_MAX {
         bail!(BadInput(format!("{bytes} bytes of tools are more than {TOOLS_FILE_BYTES_MAX}")));
@@ -214,7 +218,12 @@ fn read_tools(file: &Path, parallel: bool) -> anyhow::Result<Tools> {
         serde_json::from_str(&text).map_err(|error| BadInput(format!("not JSON: {error}")))?;
     let json = if json.is_object() { serde_json::Value::Array(vec![json]) } else { json };
     let list = Tool::list(&json).map_err(Error::from)?;
-    Ok(Tools::new(list, &tools::Choice::Auto, parallel).map_err(Error::from)?)
+    let choice = match choice {
+        "auto" => tools::Choice::Auto,
+        "required" => tools::Choice::Required,
+        name => tools::Choice::Named(name.to_owned()),
+    };
+    Ok(Tools::new(list, &choice, parallel).map_err(Error::from)?)
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -258,7 +258,8 @@ impl Steps {
             return Ok(());
         }
         for id in rows.iter() {
-            if let Some(constraint) = live.get_mut(id).and_then(|live| live.constraint.take()) {
+            let held = live.get_mut(id).filter(|live| !live.writing.is_free());
+            if let Some(constraint) = held.and_then(|live| live.constraint.take()) {
                 masks.get_or_insert_with(Masks::new).begin(*id, constraint);
             }
         }
@@ -423,7 +424,9 @@ impl Live {
         self.written.clear();
         self.written.push(token);
         let is_free = self.writing.is_free();
-        if let Some(constraint) = self.constraint.as_mut().filter(|_| !is_free) {
+        if let Some(constraint) = self.constraint.as_mut().filter(|_| !is_free)
+            && !constraint.opens(token)
+        {
             if let Err(error) = constraint.commit(token) {
                 return Next::Failed(error.into());
             }

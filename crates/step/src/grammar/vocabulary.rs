@@ -67,7 +67,12 @@ impl TokenizerEnv for Vocabulary {
             Ok(text) => text,
             Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
         };
-        let mut ids = self.tokenizer.encode(whole, Special::Text);
+        // Tokens that were added to a vocabulary and are no special ones, such as the tags of calls, are what models write for
+        // their text.
+        let mut ids = self.tokenizer.encode(whole, Special::Parse);
+        if ids.iter().any(|&id| self.tokenizer.is_special(id)) {
+            ids = self.tokenizer.encode(whole, Special::Text);
+        }
         if self.tree.decode_raw(&ids) != whole.as_bytes() {
             return self.tree.greedy_tokenize(bytes);
         }

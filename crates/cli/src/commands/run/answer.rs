@@ -59,7 +59,7 @@ pub fn write(session: &mut Session<'_>, manner: &Manner, asked: Asked, format: F
         stops: manner.stops.clone(),
         max_tokens: manner.max_tokens,
         end_tokens: manner.end_tokens.clone(),
-        constraint: manner.constraint.clone(),
+        constraint: asked.constraint.or_else(|| manner.constraint.clone()),
         reading: asked.reading,
         time_max: manner.time_max,
         ..Request::default()

@@ -112,9 +112,9 @@ fn grammars_let_through_what_their_formats_write_and_no_other_call() {
             };
             yes(&one);
             if parallel {
-                yes(&two)
+                yes(&two);
             } else {
-                no(&two)
+                no(&two);
             }
             no(&one.replacen("get_weather", "get_whether", 1));
             no(&one.replacen("si", "so", 1));
