@@ -52,7 +52,19 @@ pub(super) struct Dependency {
 
 /// What holds no text of ours: the history (in a second working tree `.git` is a file), build outputs, models, and
 /// reference data written by other programs.
-const SKIPPED: &[&str] = &[".git", "fuzz/artifacts", "fuzz/corpus", "fuzz/target", "models", "target", "tests/golden"];
+const SKIPPED: &[&str] = &[
+    ".git",
+    "crates/server/ui/dist",
+    "crates/server/ui/node_modules",
+    "crates/server/ui/playwright-report",
+    "crates/server/ui/test-results",
+    "fuzz/artifacts",
+    "fuzz/corpus",
+    "fuzz/target",
+    "models",
+    "target",
+    "tests/golden",
+];
 /// A hidden folder is skipped unless it is one of these.
 const HIDDEN: &[&str] = &[".cargo", ".ci"];
 /// Longer files are data, not text that somebody reads.

@@ -1,0 +1,17 @@
+import { defineConfig } from "@playwright/test";
+import { browser } from "./tests/browser.ts";
+
+export default defineConfig({
+  testDir: "tests",
+  timeout: 60_000,
+  expect: { timeout: 10_000 },
+  workers: 1,
+  forbidOnly: true,
+  reporter: "list",
+  use: {
+    launchOptions: { executablePath: browser.path, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] },
+    viewport: { width: 1200, height: 800 },
+    actionTimeout: 10_000,
+    trace: "off",
+  },
+});
