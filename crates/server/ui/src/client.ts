@@ -9,7 +9,7 @@ const KEY = "kauri.key";
 export interface Model {
   id: string;
   context_length?: number;
-  /** Whether it is in memory, where the server says so. */
+  /** unloaded, loading, loaded or failed, where the server says so. */
   state?: string;
 }
 
@@ -41,15 +41,14 @@ export function hasKey(): boolean {
 
 export async function models(): Promise<Model[]> {
   const response = await ask("/v1/models");
-  const list = (await response.json()) as { data?: { id?: unknown; context_length?: unknown; state?: unknown; status?: unknown }[] };
+  const list = (await response.json()) as { data?: { id?: unknown; context_length?: unknown; state?: unknown }[] };
   return (list.data ?? []).flatMap((model) => {
     if (typeof model.id !== "string") return [];
-    const state = typeof model.state === "string" ? model.state : typeof model.status === "string" ? model.status : undefined;
     return [
       {
         id: model.id,
         ...(typeof model.context_length === "number" && { context_length: model.context_length }),
-        ...(state !== undefined && { state }),
+        ...(typeof model.state === "string" && { state: model.state }),
       },
     ];
   });

@@ -107,7 +107,7 @@ export class Page {
     const wanted = decodeURIComponent(location.hash.slice(1));
     const kept = this.#conversations.find((conversation) => conversation.id === wanted);
     this.#show(kept ?? this.#current);
-    this.#composer.focus();
+    this.#focus();
   }
 
   // What is shown.
@@ -160,6 +160,11 @@ export class Page {
     return matchMedia("(max-width: 820px)").matches;
   }
 
+  /** Ready to write; where fingers point, that would raise a keyboard over half of the page. */
+  #focus(): void {
+    if (!matchMedia("(pointer: coarse)").matches) this.#composer.focus();
+  }
+
   // What a person does.
 
   #key(event: KeyboardEvent): void {
@@ -181,7 +186,7 @@ export class Page {
     const settings = { ...defaults.read(), model: this.#current.settings.model };
     this.#show(newConversation(settings));
     if (this.#isNarrow()) this.#showSidebar(false);
-    this.#composer.focus();
+    this.#focus();
   }
 
   async #open(id: string): Promise<void> {
@@ -189,7 +194,7 @@ export class Page {
     if (!conversation) return;
     this.#show(conversation);
     if (this.#isNarrow()) this.#showSidebar(false);
-    this.#composer.focus();
+    this.#focus();
   }
 
   #more(id: string): void {
@@ -314,6 +319,8 @@ export class Page {
     this.#keep(conversation);
     this.#draw();
     this.#log.toEnd();
+    // The button that asked may be gone.
+    if (document.activeElement === document.body) this.#focus();
     announce("Asking");
     await answer(message, body, stop.signal, (pace) => {
       running.pace = pace;

@@ -118,12 +118,12 @@ test("a reload keeps conversations, their branches and their names", async ({ ch
 
   const saved = chat.waitForEvent("download");
   await list.getByRole("button", { name: "Rename, export or delete: Of trees" }).click();
-  await chat.getByRole("button", { name: "Export" }).click();
+  await chat.getByRole("button", { name: "Export", exact: true }).click();
   const kept = JSON.parse(readFileSync(await (await saved).path(), "utf8")) as { title: string; messages: object };
   expect([kept.title, Object.keys(kept.messages).length]).toEqual(["Of trees", 3]);
 
   await list.getByRole("button", { name: "Rename, export or delete: Of trees" }).click();
-  await chat.getByRole("button", { name: "Delete" }).click();
+  await chat.getByRole("button", { name: "Delete", exact: true }).click();
   await chat.getByRole("button", { name: "Really delete" }).click();
   await expect(list.getByRole("listitem")).toHaveCount(1);
   await chat.reload();

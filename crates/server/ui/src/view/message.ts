@@ -42,6 +42,7 @@ export class MessageView {
   #callsBox = element("div", { class: "calls" });
   #results: HTMLFormElement | null = null;
   #problem: HTMLElement | null = null;
+  #problemKey = "";
   #editor: HTMLElement | null = null;
   #footKey = "";
 
@@ -152,6 +153,10 @@ export class MessageView {
     const { problem, finish } = this.#message;
     const isOrphan = finish === undefined && !place.pace;
     const shown = problem ?? (isOrphan ? { kind: "closed" as const, message: "It is being written in another window, or its page was closed." } : null);
+    const key = place.pace || !shown ? "" : JSON.stringify(shown);
+    // It is read out when it comes, not each time that something else is drawn.
+    if (key === this.#problemKey) return;
+    this.#problemKey = key;
     this.#problem?.remove();
     this.#problem = null;
     if (!shown || place.pace) return;
@@ -167,7 +172,7 @@ export class MessageView {
     if (shown.kind === "lost" && this.#message.content) hints.push("What had come until then is kept above.");
     this.#problem = element(
       "div",
-      { class: "problem", role: "alert", "data-kind": shown.kind },
+      { class: "problem", role: shown.kind === "closed" ? null : "alert", "data-kind": shown.kind },
       element("strong", {}, title),
       element("p", {}, shown.message),
       ...hints.map((hint) => element("p", { class: "hint" }, hint)),
@@ -281,6 +286,7 @@ const ENDS: Record<string, string> = {
   length: "cut off: the most tokens are reached",
   stopped: "stopped",
   content_filter: "withheld",
+  edited: "edited by you",
 };
 
 function statsLine(message: Message, pace: Pace | null): HTMLElement {

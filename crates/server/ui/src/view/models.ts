@@ -70,22 +70,39 @@ export class ModelPicker {
 
   /** An answer has ended: nothing is being loaded for it, and what is in memory may have changed. */
   settled(): void {
-    if (this.#bar.hidden && this.#note.textContent === "") return;
+    const wasShown = !this.#bar.hidden || this.#note.textContent !== "";
     this.#bar.hidden = true;
-    this.refresh();
+    this.#note.textContent = "";
+    if (wasShown || this.#models.some((model) => standing(model) !== "")) this.refresh();
   }
 
   #draw(): void {
     if (!this.#models.length) return;
     const isKnown = this.#models.some((model) => model.id === this.#wanted);
     const options = this.#models.map((model) => {
-      const isAway = model.state !== undefined && !["loaded", "resident", "ready"].includes(model.state);
       const window = model.context_length ? `${model.context_length.toLocaleString()} tokens of window` : null;
-      return element("option", { value: model.id, title: window }, isAway ? `${model.id} (${model.state})` : model.id);
+      return element("option", { value: model.id, title: window }, `${model.id}${standing(model)}`);
     });
     if (this.#wanted && !isKnown) options.push(element("option", { value: this.#wanted, title: null }, `${this.#wanted} (not here)`));
     this.#select.replaceChildren(...options);
     this.#select.value = this.#wanted || (this.#models[0]?.id ?? "");
     this.#select.disabled = false;
+  }
+}
+
+/** What a person needs to know before they ask a model. */
+function standing(model: Model): string {
+  switch (model.state) {
+    case undefined:
+    case "loaded":
+      return "";
+    case "unloaded":
+      return " (loads when asked)";
+    case "loading":
+      return " (is being loaded)";
+    case "failed":
+      return " (could not be loaded)";
+    default:
+      return ` (${model.state})`;
   }
 }

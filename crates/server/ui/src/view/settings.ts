@@ -115,7 +115,7 @@ export class SettingsView {
     for (const [name, field] of this.#fields) field.value = settings[name];
     this.#forget.hidden = !hasKey();
     this.#check();
-    this.dialog.showModal();
+    if (!this.dialog.open) this.dialog.showModal();
   }
 
   /** Opens at the field that is to blame. */
