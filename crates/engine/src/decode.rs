@@ -42,6 +42,9 @@ pub struct Request {
     pub reading: Option<Arc<Reading>>,
     /// How long the answer may take, the prompt included; without end where unset.
     pub time_max: Option<Duration>,
+    /// How many of the most likely tokens come with each that is written, with their probabilities in the model's own
+    /// distribution; nothing of the kind where unset. Only a [`crate::Service`] tells.
+    pub likely: Option<usize>,
 }
 
 /// What ends a repetition where DRY looks for them: what lines, lists and speech are made of, which repeats in any text.
@@ -60,7 +63,8 @@ impl Request {
             };
             sampler = sampler.with_breakers((0..vocab.div_ceil(32)).map(word).collect());
         }
-        let is_greedy = self.sampling.is_greedy() && self.logit_bias.is_empty();
+        // The most likely others are told from the whole row.
+        let is_greedy = self.sampling.is_greedy() && self.logit_bias.is_empty() && self.likely.is_none();
         Ok((!is_greedy).then_some(sampler))
     }
 
@@ -287,6 +291,7 @@ impl<'r> Answering<'r> {
             prompt_tokens: request.prompt.len(),
             cached_tokens: 0,
             output_tokens: 0,
+            reasoning_tokens: 0,
             time_to_first_token: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,
@@ -331,7 +336,7 @@ impl<'r> Answering<'r> {
     /// The answer is over, whatever is said of its last words.
     fn end(mut self, finish: Finish, event: impl FnMut(Event<'_>) -> ControlFlow<()>) -> Done {
         self.writing.finish(&finish, event);
-        Done { finish, ..self.done }
+        Done { finish, reasoning_tokens: self.writing.reasoning_tokens(), ..self.done }
     }
 }
 

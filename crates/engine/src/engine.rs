@@ -47,6 +47,8 @@ pub struct Options {
     pub sequences: u32,
     /// Tokens that the cache has room for, all sequences together; as many as `sequences` may fill where unset.
     pub cache_tokens: Option<u32>,
+    /// Where that is unset, most windows that the cache has room for: few sequences become as long as they may.
+    pub cache_windows: Option<u32>,
     /// Places for snapshots of the states of recurrent layers, beside those of the sequences; other models need none.
     pub snapshots: u32,
     /// Converts every matrix to `f32` in memory. An instrument, to show what quantised weights are worth: four bytes a
@@ -59,8 +61,10 @@ pub struct Options {
 /// What the model's makers recommend, and what ends an answer.
 #[derive(Clone, Debug)]
 pub struct Defaults {
-    /// Sampling settings.
+    /// Sampling settings; the model's own distribution where they say nothing.
     pub sampling: Sampling,
+    /// Whether they say anything.
+    pub is_stated: bool,
     /// Tokens that end an answer.
     pub end_tokens: Vec<u32>,
 }
@@ -112,6 +116,7 @@ impl Default for Options {
             batch_outputs: 1,
             sequences: 1,
             cache_tokens: None,
+            cache_windows: None,
             snapshots: 0,
             full_precision: false,
             reads: false,
@@ -144,6 +149,7 @@ impl Engine {
             batch_outputs: options.batch_outputs,
             sequences,
             cache_tokens: options.cache_tokens,
+            cache_windows: options.cache_windows,
             snapshots: if shape.state_values_per_sequence() > 0 { options.snapshots } else { 0 },
         };
         let (mut plan, window_tokens) = fit::plan(&shape, &wish)?;
@@ -308,6 +314,8 @@ fn defaults(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Defaults {
         end_tokens.dedup();
     }
     let usual = Sampling::default();
+    let names = [("temp", "temperature"), ("top_k", "top_k"), ("top_p", "top_p"), ("min_p", "min_p")];
+    let is_stated = names.iter().any(|(gguf, json)| number(gguf, json).is_some());
     let sampling = Sampling {
         temperature: number("temp", "temperature").map_or(usual.temperature, |value| value as f32),
         top_k: number("top_k", "top_k").map_or(usual.top_k, |value| value as u32),
@@ -317,7 +325,7 @@ fn defaults(checkpoint: &Checkpoint, tokenizer: &Tokenizer) -> Defaults {
     };
     // A recommendation that makes no sense is not worth refusing the model for.
     let sampling = if sampling.validate().is_ok() { sampling } else { usual };
-    Defaults { sampling, end_tokens }
+    Defaults { sampling, is_stated, end_tokens }
 }
 
 /// The length past which some layer takes its long rope factors.

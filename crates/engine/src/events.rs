@@ -42,6 +42,15 @@ pub enum Event<'a> {
     },
 }
 
+/// How likely a token was in the model's own distribution, before anything that narrows it. Natural logarithms.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Likelihood {
+    /// Of the token; 0, which is certainty, where it was not the model that chose it.
+    pub log_probability: f32,
+    /// The most likely tokens, in that order, as many as were asked for.
+    pub likely: Vec<(u32, f32)>,
+}
+
 /// How an answer ended, and what it took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
@@ -53,6 +62,8 @@ pub struct Done {
     pub cached_tokens: usize,
     /// Tokens written, the end token not counted.
     pub output_tokens: usize,
+    /// Of those, how many the model thought with.
+    pub reasoning_tokens: usize,
     /// From the request to the first token.
     pub time_to_first_token: Duration,
     /// Reading the prompt.

@@ -4,6 +4,7 @@
 //! This is the way in for programs and for the commands. It knows no wire format and runs no tools.
 #![forbid(unsafe_code)]
 
+mod between;
 mod chat;
 mod decode;
 mod devices;
@@ -26,11 +27,11 @@ pub use devices::{DeviceChoice, has_simd};
 pub use dialogue::{Asked, Reading};
 pub use engine::{Defaults, Engine, Options};
 pub use error::Error;
-pub use events::{Done, Event, Finish};
+pub use events::{Done, Event, Finish, Likelihood};
 pub use inspect::{Inspection, TensorLine, inspect, template_source, tokenizer};
 pub use reader::{Passage, Reader, Wanted};
 pub use remember::Remembering;
-pub use serve::{Answer, Reply, Service, Serving, Submission};
+pub use serve::{Answer, Listener, Reply, Service, Serving, Submission, Ticket};
 pub use session::{Session, Synced};
 
 // What the engine's callers need of the layers below, so that they need no edge of their own.

@@ -1,10 +1,12 @@
 //! Many requests on one engine: a thread that owns the device, and a stream of events for each request.
 //!
-//! The ends are channels of the standard library; whoever wants them asynchronous waits for them elsewhere. Who walks away from an
-//! answer has cancelled it: its pages are others' from the next step on.
+//! What happens to a request is told to a [`Listener`], on the engine's thread. [`Service::submit`] brings one that sends it through a
+//! channel of the standard library; a server brings its own. Who walks away from an answer has cancelled it: its pages are others'
+//! from the next step on.
 
 mod steps;
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -17,12 +19,13 @@ use kauri_prompt::store::Stored;
 use kauri_step::grammar::{Compiled, Compiler, Constraint, Grammar};
 use kauri_tokenizer::Tokenizer;
 
+use crate::between;
 use crate::chat::Chat;
 use crate::decode::Request;
 use crate::dialogue::{Asked, Dialogue};
 use crate::engine::{Defaults, Engine};
 use crate::error::Error;
-use crate::events::Done;
+use crate::events::{Done, Likelihood};
 use steps::Steps;
 
 /// The rules of a service. The defaults suit a few people at one machine.
@@ -72,9 +75,14 @@ impl From<Request> for Submission {
     }
 }
 
+/// Hears what happens to a request, in order and to the end, on the engine's thread: it must not wait. Whoever breaks off has cancelled.
+pub type Listener = Box<dyn FnMut(Reply) -> ControlFlow<()> + Send>;
+
 /// What happens to a request.
 #[derive(Debug)]
 pub enum Reply {
+    /// It was taken in, and waits or runs.
+    Queued,
     /// Part of the prompt has been read: tokens so far, and in all.
     Prefill {
         /// Tokens read or found in the cache.
@@ -88,6 +96,8 @@ pub enum Reply {
         id: u32,
         /// More text of the answer: whole characters, never part of a stop string, and nothing where the token brings none yet.
         text: String,
+        /// How likely it was, where that was asked for.
+        likelihood: Option<Box<Likelihood>>,
     },
     /// Text that was held back in case a stop string went on in it.
     Rest(String),
@@ -153,7 +163,7 @@ enum Message {
         number: u64,
         submission: Box<Submission>,
         start: Start,
-        reply: Sender<Reply>,
+        listener: Listener,
     },
     Cancel(u64),
     /// What the store was asked for has come.
@@ -164,12 +174,17 @@ enum Message {
 /// A constraint at its beginning, and the tokens that are certain before any is chosen.
 type Start = (Option<Box<Constraint>>, Vec<u32>);
 
+/// A request that was submitted; dropping it cancels the request, if it is not over.
+pub struct Ticket {
+    inbox: Sender<Message>,
+    number: u64,
+}
+
 /// The stream of an answer; dropping it cancels the request.
 pub struct Answer {
     replies: Receiver<Reply>,
-    inbox: Sender<Message>,
-    number: u64,
     over: bool,
+    _ticket: Ticket,
 }
 
 impl Engine {
@@ -231,8 +246,8 @@ fn run(steps: &mut Steps, messages: &Receiver<Message>) {
         };
         loop {
             match next {
-                Ok(Message::Submit { number, submission, start, reply }) => {
-                    steps.submit(number, *submission, start, &reply);
+                Ok(Message::Submit { number, submission, start, listener }) => {
+                    steps.submit(number, *submission, start, listener);
                 }
                 Ok(Message::Cancel(number)) => steps.cancel(number),
                 Ok(Message::Arrived) => {}
@@ -257,21 +272,32 @@ impl Service {
     /// # Errors
     /// When the queue is full, or the engine has stopped.
     pub fn submit(&self, submission: impl Into<Submission>) -> Result<Answer, Error> {
+        let (reply, replies) = channel();
+        let listener =
+            move |said| if reply.send(said).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+        let ticket = self.submit_to(submission, Box::new(listener))?;
+        Ok(Answer { replies, over: false, _ticket: ticket })
+    }
+
+    /// Asks for an answer and has a listener hear of it, as [`Service::submit`] says.
+    ///
+    /// # Errors
+    /// When the queue is full, or the engine has stopped.
+    pub fn submit_to(&self, submission: impl Into<Submission>, listener: Listener) -> Result<Ticket, Error> {
         if self.shared.open.fetch_add(1, Ordering::AcqRel) >= self.requests_max {
             self.shared.open.fetch_sub(1, Ordering::AcqRel);
             return Err(Error::QueueFull { waiting: self.waiting });
         }
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let (reply, replies) = channel();
         let submission = Box::new(submission.into());
         // Here and not on the engine's thread, where others would wait for it.
         let start = submission.request.begin(self.window_tokens as usize);
-        let message = Message::Submit { number, submission, start, reply };
+        let message = Message::Submit { number, submission, start, listener };
         if self.inbox.send(message).is_err() {
             self.shared.open.fetch_sub(1, Ordering::AcqRel);
             return Err(Error::Stopped);
         }
-        Ok(Answer { replies, inbox: self.inbox.clone(), number, over: false })
+        Ok(Ticket { inbox: self.inbox.clone(), number })
     }
 
     /// The prompt that asks for the next answer of a conversation.
@@ -301,6 +327,11 @@ impl Service {
         Ok(compiler.compile(grammar)?)
     }
 
+    /// The prompt that asks for what stands between two texts; nothing where the vocabulary has no tokens for it.
+    pub fn between_tokens(&self, before: &str, after: &str) -> Option<Vec<u32>> {
+        between::tokens(&self.tokenizer, before, after)
+    }
+
     /// How things stand, as of the latest step.
     pub fn status(&self) -> Status {
         *self.shared.status.lock().unwrap_or_else(PoisonError::into_inner)
@@ -319,6 +350,16 @@ impl Service {
     /// What the model's makers recommend.
     pub fn defaults(&self) -> &Defaults {
         &self.defaults
+    }
+
+    /// Whether the model has a chat template.
+    pub fn has_template(&self) -> bool {
+        self.dialogue.is_some()
+    }
+
+    /// The prompt that continues plain text, with the token that begins a text where the vocabulary wants one.
+    pub fn text_tokens(&self, text: &str) -> Vec<u32> {
+        self.tokenizer.encode_prompt(text)
     }
 
     /// Tokens that fit the window.
@@ -351,12 +392,13 @@ impl Answer {
         let (mut tokens, mut all) = (Vec::new(), String::new());
         for reply in self {
             match reply {
-                Reply::Prefill { .. }
+                Reply::Queued
+                | Reply::Prefill { .. }
                 | Reply::Reasoning(_)
                 | Reply::Call { .. }
                 | Reply::Arguments { .. }
                 | Reply::CallEnd { .. } => {}
-                Reply::Token { id, text } => {
+                Reply::Token { id, text, .. } => {
                     tokens.push(id);
                     all += &text;
                 }
@@ -383,10 +425,9 @@ impl Iterator for Answer {
     }
 }
 
-impl Drop for Answer {
+impl Drop for Ticket {
     fn drop(&mut self) {
-        if !self.over {
-            let _ = self.inbox.send(Message::Cancel(self.number));
-        }
+        // Of one that is over nobody knows any more, and of an engine that is gone nobody hears.
+        let _ = self.inbox.send(Message::Cancel(self.number));
     }
 }

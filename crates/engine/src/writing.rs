@@ -124,6 +124,11 @@ impl Writing {
         self.end.is_some_and(|end| Instant::now() >= end)
     }
 
+    /// Tokens that the model thought with so far.
+    pub(crate) fn reasoning_tokens(&self) -> usize {
+        self.parts.as_ref().map_or(0, |parts| parts.reasoning_tokens)
+    }
+
     /// Whether the model reasons, so that no constraint holds.
     pub(crate) fn is_free(&self) -> bool {
         self.parts.as_ref().is_some_and(|parts| parts.reader.is_free(self.obeys_calls))

@@ -357,7 +357,11 @@ fn a_service_tells_of_calls_and_finds_them_again() {
                     assert!(done.cached_tokens + 32 > known, "{} of {known}", done.cached_tokens);
                 }
                 Reply::Failed(error) => panic!("{error}"),
-                Reply::Prefill { .. } | Reply::Reasoning(_) | Reply::CallEnd { .. } | Reply::Done(_) => {}
+                Reply::Queued
+                | Reply::Prefill { .. }
+                | Reply::Reasoning(_)
+                | Reply::CallEnd { .. }
+                | Reply::Done(_) => {}
             }
         }
         if turn == 0 {
@@ -401,7 +405,7 @@ fn a_call_that_is_required_is_made() {
                 Reply::CallEnd { index, complete } => heard.hear(&Event::CallEnd { index, complete }),
                 Reply::Done(done) => finish = Some(done.finish),
                 Reply::Failed(error) => panic!("{error}"),
-                Reply::Prefill { .. } | Reply::Reasoning(_) => {}
+                Reply::Queued | Reply::Prefill { .. } | Reply::Reasoning(_) => {}
             }
         }
         let message = &heard.message;
@@ -527,7 +531,7 @@ fn outcome(
     let mut is_cut = false;
     for reply in answer {
         match reply {
-            Reply::Token { id, text } => {
+            Reply::Token { id, text, .. } => {
                 tokens.push(id);
                 heard.hear(&Event::Text(&text));
             }
@@ -537,7 +541,7 @@ fn outcome(
             Reply::CallEnd { complete: whole, .. } => complete &= whole,
             Reply::Failed(error) => panic!("{error}"),
             Reply::Done(done) => is_cut = matches!(done.finish, Finish::Length | Finish::Window),
-            Reply::Prefill { .. } | Reply::Reasoning(_) => {}
+            Reply::Queued | Reply::Prefill { .. } | Reply::Reasoning(_) => {}
         }
     }
     let written = String::from_utf8_lossy(&service.tokenizer().decode(&tokens, true)).into_owned();

@@ -25,6 +25,8 @@ pub struct Wish {
     pub sequences: u32,
     /// Tokens of the cache, all sequences together; as many as they may fill where unset.
     pub cache_tokens: Option<u32>,
+    /// Where that is unset, most windows that the cache has room for; one for each sequence where this is unset, too.
+    pub cache_windows: Option<u32>,
     /// Places for snapshots of states, beside those of the sequences.
     pub snapshots: u32,
 }
@@ -49,7 +51,9 @@ pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<(Plan, u32), WindowError
     if window == 0 || window > trained {
         return Err(WindowError { asked: window, trained });
     }
-    let all = window.div_ceil(PAGE_TOKENS).saturating_mul(wish.sequences);
+    let all = window
+        .div_ceil(PAGE_TOKENS)
+        .saturating_mul(wish.cache_windows.map_or(wish.sequences, |most| wish.sequences.min(most.max(1))));
     let pages = wish.cache_tokens.map_or(all, |tokens| tokens.div_ceil(PAGE_TOKENS).max(1));
     let window = window.min(pages.saturating_mul(PAGE_TOKENS));
     let plan = Plan {

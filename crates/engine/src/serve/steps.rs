@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,12 +14,12 @@ use kauri_device::{Batch, Choice};
 use kauri_prompt::schedule::{Id, Limits, Nothing, Refusal, Request, Schedule, Shelf};
 use kauri_prompt::store::Store;
 use kauri_step::grammar::Constraint;
-use kauri_step::sample::Sampler;
+use kauri_step::sample::{Sampler, leading_log_probabilities, log_probability};
 
-use super::{Reply, Serving, Shared, Start, Submission};
+use super::{Listener, Reply, Serving, Shared, Start, Submission};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::events::{Done, Event, Finish};
+use crate::events::{Done, Event, Finish, Likelihood};
 use crate::masks::Masks;
 use crate::writing::Writing;
 
@@ -46,12 +45,16 @@ pub(super) struct Steps {
 /// A request that is not over.
 struct Live {
     number: u64,
-    reply: Sender<Reply>,
+    listener: Listener,
     /// None where the most likely token is the one.
     sampler: Option<Sampler>,
     writing: Writing,
     end_tokens: Vec<u32>,
     max_tokens: Option<usize>,
+    /// How many likely tokens are told of, if any.
+    likely: Option<usize>,
+    /// How likely the token was that the model chose last; nothing once it is told.
+    likelihood: Option<Box<Likelihood>>,
     constraint: Option<Box<Constraint>>,
     /// Why there is no mask for the next token.
     fault: Option<Error>,
@@ -115,18 +118,26 @@ impl Steps {
     }
 
     /// Takes a request in, or says why not.
-    pub(super) fn submit(&mut self, number: u64, submission: Submission, start: Start, reply: &Sender<Reply>) {
-        match self.enter(number, submission, start, reply) {
-            Ok(id) => _ = self.names.insert(number, id),
+    pub(super) fn submit(&mut self, number: u64, submission: Submission, start: Start, mut listener: Listener) {
+        match self.enter(submission, start) {
+            Ok((id, mut live)) => {
+                let is_heard = listener(Reply::Queued).is_continue();
+                (live.number, live.listener) = (number, listener);
+                self.live.insert(id, live);
+                self.names.insert(number, id);
+                if !is_heard {
+                    self.end(id);
+                }
+            }
             Err(error) => {
                 self.shared.open.fetch_sub(1, Ordering::AcqRel);
-                let _ = reply.send(Reply::Failed(error));
+                let _ = listener(Reply::Failed(error));
             }
         }
         self.publish();
     }
 
-    fn enter(&mut self, number: u64, submission: Submission, start: Start, reply: &Sender<Reply>) -> Result<Id, Error> {
+    fn enter(&mut self, submission: Submission, start: Start) -> Result<(Id, Live), Error> {
         let Submission { mut request, caller, priority, salt } = submission;
         let (constraint, forced) = start;
         let (vocab, window) = (self.engine.vocab, self.engine.window_tokens() as usize);
@@ -166,17 +177,20 @@ impl Steps {
             prompt_tokens,
             cached_tokens: 0,
             output_tokens: 0,
+            reasoning_tokens: 0,
             time_to_first_token: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,
         };
         let live = Live {
-            number,
-            reply: reply.clone(),
+            number: 0,
+            listener: Box::new(|_| ControlFlow::Break(())),
             sampler,
             writing,
             end_tokens: request.end_tokens,
             max_tokens: request.max_tokens,
+            likely: request.likely,
+            likelihood: None,
             constraint,
             fault: None,
             written: forced,
@@ -184,8 +198,7 @@ impl Steps {
             first: None,
             done,
         };
-        self.live.insert(id, live);
-        Ok(id)
+        Ok((id, live))
     }
 
     /// Ends a request whose caller is gone.
@@ -222,10 +235,10 @@ impl Steps {
     pub(super) fn abandon(&mut self, reason: &str) {
         let Self { schedule, live, names, shared, .. } = self;
         schedule.abandon(|id| {
-            if let Some(live) = live.remove(&id) {
+            if let Some(mut live) = live.remove(&id) {
                 names.remove(&live.number);
                 shared.open.fetch_sub(1, Ordering::AcqRel);
-                let _ = live.reply.send(Reply::Failed(Error::StepLost(reason.to_owned())));
+                let _ = (live.listener)(Reply::Failed(Error::StepLost(reason.to_owned())));
             }
         });
         self.publish();
@@ -291,10 +304,14 @@ impl Steps {
                     _ if live.fault.is_some() => None,
                     None => sampled.tokens[index],
                     Some(sampler) => {
-                        row.copy_from_slice(&sampled.logits[index * vocab..(index + 1) * vocab]);
+                        let logits = &sampled.logits[index * vocab..(index + 1) * vocab];
+                        row.copy_from_slice(logits);
                         let held = live.constraint.as_ref().filter(|_| !live.writing.is_free());
                         let mask = held.map(|constraint| constraint.mask().words());
-                        sampler.sample(row, mask, tokens.len() as u64, tokens).map(|choice| choice.token)
+                        let token = sampler.sample(row, mask, tokens.len() as u64, tokens).map(|choice| choice.token);
+                        let told = live.likely.zip(token);
+                        live.likelihood = told.map(|(count, token)| Box::new(Likelihood::of(logits, token, count)));
+                        token
                     }
                 };
                 live.hear(token, tokens.len(), window)
@@ -338,10 +355,10 @@ impl Steps {
 
     /// Says how far a prompt has been read.
     fn tell_progress(&mut self, id: Id, done: usize) {
-        let Some(live) = self.live.get(&id) else { return };
+        let Some(live) = self.live.get_mut(&id) else { return };
         let total = live.done.prompt_tokens;
         // One that was sent back reads its own answer again, which is nobody's business.
-        if done <= total && live.first.is_none() && live.reply.send(Reply::Prefill { done, total }).is_err() {
+        if done <= total && live.first.is_none() && (live.listener)(Reply::Prefill { done, total }).is_break() {
             self.end(id);
         }
     }
@@ -352,19 +369,20 @@ impl Steps {
         self.publish();
         let last = match result {
             Ok(finish) => {
-                let reply = &live.reply;
+                let listener = &mut live.listener;
                 live.writing.finish(&finish, |event| {
                     let said = match event {
                         Event::Text(text) => Some(Reply::Rest(text.to_owned())),
                         event => reply_of(&event),
                     };
-                    said.map_or(ControlFlow::Continue(()), |said| send(reply, said))
+                    said.map_or(ControlFlow::Continue(()), &mut *listener)
                 });
-                Reply::Done(Done { finish, ..live.done.clone() })
+                let reasoning_tokens = live.writing.reasoning_tokens();
+                Reply::Done(Done { finish, reasoning_tokens, ..live.done.clone() })
             }
             Err(error) => Reply::Failed(error),
         };
-        let _ = live.reply.send(last);
+        let _ = (live.listener)(last);
     }
 
     fn end(&mut self, id: Id) -> Option<Live> {
@@ -402,6 +420,7 @@ impl Live {
     /// What becomes of a request of `tokens` tokens when the model writes `token`.
     fn hear(&mut self, token: Option<u32>, tokens: usize, window: usize) -> Next {
         let is_first = self.first.is_none();
+        let likelihood = self.likelihood.take();
         // What was certain from the start came with the prompt, and is told with the first token.
         if is_first && let Some(finish) = self.tell(tokens - self.written.len(), window) {
             return Next::Over(finish);
@@ -415,8 +434,9 @@ impl Live {
         if self.constraint.as_ref().is_some_and(|constraint| constraint.is_done()) {
             return Next::Over(Finish::Complete);
         }
-        let Some(token) = token else { return Next::Failed(Error::NotFinite) };
-        let token = self.writing.choose(token);
+        let Some(chosen) = token else { return Next::Failed(Error::NotFinite) };
+        let token = self.writing.choose(chosen);
+        self.likelihood = likelihood.filter(|_| token == chosen);
         self.note_time();
         if self.end_tokens.contains(&token) {
             return Next::Over(Finish::EndToken);
@@ -464,13 +484,14 @@ impl Live {
             self.note_time();
             let id = self.written[index];
             self.done.output_tokens += 1;
-            let reply = &self.reply;
-            let over = self.writing.push(id, |event| {
+            let Self { listener, likelihood, likely, writing, .. } = self;
+            let mut told = likelihood.take().or_else(|| likely.map(|_| Box::default()));
+            let over = writing.push(id, |event| {
                 let said = match event {
-                    Event::Text(text) => Some(Reply::Token { id, text: text.to_owned() }),
+                    Event::Text(text) => Some(Reply::Token { id, text: text.to_owned(), likelihood: told.take() }),
                     event => reply_of(&event),
                 };
-                said.map_or(ControlFlow::Continue(()), |said| send(reply, said))
+                said.map_or(ControlFlow::Continue(()), &mut *listener)
             });
             if over.is_some() {
                 return over;
@@ -498,7 +519,9 @@ fn reply_of(event: &Event<'_>) -> Option<Reply> {
     }
 }
 
-/// Goes on as long as somebody hears it.
-fn send(reply: &Sender<Reply>, said: Reply) -> ControlFlow<()> {
-    if reply.send(said).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+impl Likelihood {
+    /// Of `token` in a row of logits, with the `count` most likely.
+    fn of(logits: &[f32], token: u32, count: usize) -> Self {
+        Self { log_probability: log_probability(logits, token), likely: leading_log_probabilities(logits, count) }
+    }
 }
