@@ -1,5 +1,199 @@
 //! The HTTP surface: the dialects that existing clients speak, over the one engine.
 //!
-//! Nothing is here yet. What will live here: `routes.rs` with one file per endpoint under `routes/`, `sse.rs`, `error.rs`,
-//! and the chat page. It will be the only crate that knows wire types.
+//! A route reads its dialect's words into an `Ask` (`ask.rs`), which becomes requests of the engine; what the engine's thread says of
+//! them arrives in a `Mailbox`, and is written as a whole (`answers.rs`) or as a stream (`sse.rs`) in the dialect's words again. No
+//! dialect has a loop of its own. The only crate that knows wire types; it knows no template, no token and no device.
 #![forbid(unsafe_code)]
+
+mod answers;
+mod ask;
+mod assets;
+mod body;
+mod desk;
+mod error;
+mod guard;
+mod keys;
+mod listen;
+mod mailbox;
+mod metrics;
+mod models;
+mod routes;
+mod sse;
+mod wire;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::runtime::Builder;
+
+pub use body::BodyLimits;
+pub use guard::Doors;
+pub use keys::Keys;
+pub use listen::ConnectionLimits;
+pub use models::{Entry, Loading};
+
+use metrics::Metrics;
+use models::Models;
+
+/// Threads that wait for the network. They do little: what takes time has threads of its own.
+const NETWORK_THREADS: usize = 2;
+/// How often models are looked at that nobody asks for.
+const IDLE_LOOK: Duration = Duration::from_secs(1);
+/// Most threads that read requests, run templates and compile grammars.
+const WORK_THREADS_MAX: usize = 32;
+
+/// Everything that is settled when a server starts.
+pub struct Settings {
+    /// The address to listen on.
+    pub address: SocketAddr,
+    /// What can be asked.
+    pub models: Vec<Entry>,
+    /// How it is loaded.
+    pub loading: Loading,
+    /// Who may ask.
+    pub keys: Keys,
+    /// Host names beside those of loopback.
+    pub hosts: Vec<String>,
+    /// Origins of pages that may ask.
+    pub origins: Vec<String>,
+    /// Lets anybody in who reaches an address beyond this machine.
+    pub lets_anyone_in: bool,
+    /// What bodies may be.
+    pub body_limits: BodyLimits,
+    /// What connections may cost.
+    pub connection_limits: ConnectionLimits,
+}
+
+/// Why a server does not start, or ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A model cannot be loaded.
+    #[error("{name}: {error}")]
+    Model {
+        /// What it is called.
+        name: String,
+        /// What is wrong.
+        error: Box<kauri_engine::Error>,
+    },
+    /// Anybody could come in.
+    #[error(
+        "{0} can be reached from other machines, and there is no API key: give --api-key-file, or --allow-anyone if you mean it"
+    )]
+    Open(IpAddr),
+    /// The address cannot be listened on.
+    #[error("{address}: {error}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The machine gives no threads or no signals.
+    #[error(transparent)]
+    Machine(#[from] io::Error),
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            connections_max: 4096,
+            head_time_max: Duration::from_secs(30),
+            write_time_max: Duration::from_mins(1),
+            drain_time_max: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for BodyLimits {
+    fn default() -> Self {
+        Self { bytes_max: 16 << 20, time_max: Duration::from_mins(1) }
+    }
+}
+
+/// What every request sees.
+struct App {
+    models: Models,
+    keys: Keys,
+    doors: Doors,
+    body_limits: BodyLimits,
+    metrics: Arc<Metrics>,
+    drains: AtomicBool,
+}
+
+impl App {
+    fn is_draining(&self) -> bool {
+        self.drains.load(Ordering::Acquire)
+    }
+}
+
+/// Loads the models, listens, and serves until the program is told to end; then answers what was asked before. `listening` hears the
+/// address once requests are answered.
+///
+/// # Errors
+/// When it cannot start.
+pub fn serve(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(), Error> {
+    let address = settings.address;
+    let is_loopback = address.ip().is_loopback();
+    if !is_loopback && settings.keys.is_empty() && !settings.lets_anyone_in {
+        return Err(Error::Open(address.ip()));
+    }
+    let network = Builder::new_multi_thread()
+        .worker_threads(NETWORK_THREADS)
+        .max_blocking_threads(WORK_THREADS_MAX)
+        .thread_name("kauri-network")
+        .enable_all()
+        .build()?;
+    // Another server at the same address is found before a model is loaded.
+    let listener = network.block_on(TcpListener::bind(address));
+    let listener = listener.map_err(|error| Error::Address { address, error })?;
+    let models = Models::open(&settings.models, settings.loading);
+    let models = models.map_err(|failed| Error::Model { name: failed.0.source, error: Box::new(failed.1) })?;
+    let app = Arc::new(App {
+        models,
+        keys: settings.keys,
+        doors: Doors { is_loopback, hosts: settings.hosts, origins: settings.origins },
+        body_limits: settings.body_limits,
+        metrics: Arc::default(),
+        drains: AtomicBool::new(false),
+    });
+    network.block_on(async {
+        let told = told_to_end()?;
+        listening(listener.local_addr()?);
+        let (draining, watching) = (Arc::clone(&app), Arc::clone(&app));
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(IDLE_LOOK).await;
+                watching.models.let_idle_go();
+            }
+        });
+        let end = async move {
+            told.await;
+            draining.drains.store(true, Ordering::Release);
+        };
+        listen::serve(listener, routes::router(app), settings.connection_limits, end).await;
+        Ok(())
+    })
+}
+
+/// Comes when the program is told to end, by Ctrl-C or by the system. A second time ends it at once.
+fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            std::process::exit(130);
+        });
+    })
+}

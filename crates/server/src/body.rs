@@ -1,0 +1,135 @@
+//! The body of a request: read within a limit and a time, as JSON, and then field by field: what is wrong is named.
+
+use std::time::Duration;
+
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use crate::error::Problem;
+
+/// What a body may be.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimits {
+    /// Most bytes.
+    pub bytes_max: usize,
+    /// How long all of it may take to come.
+    pub time_max: Duration,
+}
+
+/// Reads all of a body.
+///
+/// # Errors
+/// 413 where it is too long, 408 where it comes too slowly.
+pub async fn read(request: Request, limits: BodyLimits) -> Result<Bytes, Problem> {
+    let too_long = || {
+        let message = format!("the body has more than {} bytes", limits.bytes_max);
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+    };
+    let stated = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if stated.is_some_and(|length: u64| length > limits.bytes_max as u64) {
+        return Err(too_long());
+    }
+    let read = tokio::time::timeout(limits.time_max, to_bytes(request.into_body(), limits.bytes_max)).await;
+    let Ok(read) = read else {
+        let message = format!("the body did not come within {} s", limits.time_max.as_secs());
+        return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, message));
+    };
+    read.map_err(|error| {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+        while let Some(inner) = cause {
+            if inner.to_string().contains("length limit exceeded") {
+                return too_long();
+            }
+            cause = inner.source();
+        }
+        Problem::new(StatusCode::BAD_REQUEST, format!("the body could not be read: {error}"))
+    })
+}
+
+/// A JSON object, of which each reader takes the fields that it knows. Others are left alone.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(Json);
+
+impl Fields {
+    /// # Errors
+    /// Where it is no JSON, or no object.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+        let json: Json = serde_json::from_slice(bytes)
+            .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}")))?;
+        Self::of(json, "the body")
+    }
+
+    /// The members of a value that is found at `place`.
+    ///
+    /// # Errors
+    /// Where it is no object.
+    pub fn of(json: Json, place: &str) -> Result<Self, Problem> {
+        if json.is_object() { Ok(Self(json)) } else { Err(Problem::field(place, "must be a JSON object")) }
+    }
+
+    /// The fields that `T` knows.
+    ///
+    /// # Errors
+    /// Where one has the wrong type: its path and what is wrong.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Problem> {
+        serde_path_to_error::deserialize(&self.0).map_err(|error| {
+            let path = error.path().to_string();
+            let message = error.into_inner().to_string();
+            // A field that is missing is named by the message, and its path is that of the object that lacks it.
+            let missing = message.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+            match missing {
+                Some(name) if path == "." => Problem::field(name, "is missing"),
+                Some(name) => Problem::field(&format!("{path}.{name}"), "is missing"),
+                None => Problem::field(&path, message),
+            }
+        })
+    }
+
+    /// Gives a field a value where it has none.
+    pub fn put_default(&mut self, name: &str, value: Json) {
+        let member = &mut self.0[name];
+        if member.is_null() {
+            *member = value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Wanted {
+        #[expect(dead_code, reason = "only its errors are looked at")]
+        count: Option<u32>,
+        #[expect(dead_code, reason = "only its errors are looked at")]
+        list: Vec<Inner>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Inner {
+        #[expect(dead_code, reason = "only its errors are looked at")]
+        name: String,
+    }
+
+    #[test]
+    fn the_field_that_is_wrong_is_named() {
+        for (text, param) in [
+            (r#"{"count": -1, "list": []}"#, "count"),
+            (r#"{"count": 1.5, "list": []}"#, "count"),
+            (r#"{"count": 5000000000, "list": []}"#, "count"),
+            (r#"{"list": [{"name": "a"}, {"name": 7}]}"#, "list[1].name"),
+            (r#"{"list": [{}]}"#, "list[0].name"),
+            (r#"{"count": 1}"#, "list"),
+        ] {
+            let problem = Fields::parse(text.as_bytes()).unwrap().read::<Wanted>().unwrap_err();
+            assert_eq!((problem.param.as_deref(), problem.status), (Some(param), StatusCode::BAD_REQUEST), "{text}");
+        }
+        assert!(Fields::parse(b"[1]").is_err() && Fields::parse(b"{").is_err() && Fields::parse(b"").is_err());
+        assert!(Fields::parse(br#"{"count": NaN}"#).is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! Who may ask: hosts, origins and keys, checked before any endpoint sees a request.
+//!
+//! A page on any site can make a browser send requests to this machine, and can make its own name mean this machine ("DNS
+//! rebinding"). So a server that listens on loopback answers only to names of loopback, and no server answers a page of another
+//! origin.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{self, HeaderName};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::App;
+use crate::error::{Dialect, Problem};
+use crate::keys::{Held, Keys};
+use crate::wire::identifier;
+
+/// The longest name of a request that a client may give.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Whose names are answered to.
+#[derive(Clone, Debug, Default)]
+pub struct Doors {
+    /// Whether only this machine can come in.
+    pub is_loopback: bool,
+    /// Host names that are ours beside those of loopback.
+    pub hosts: Vec<String>,
+    /// Origins of pages that may ask.
+    pub origins: Vec<String>,
+}
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub Option<IpAddr>);
+
+/// Who asks, as the engine tells callers apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller(pub u64);
+
+/// Lets a request in, or says why not.
+pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let id = request_id(request.headers());
+    let dialect = Dialect::of(request.uri().path());
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let mut response = match admit(&app, &request) {
+        Err(problem) => problem.response(dialect),
+        Ok(_) if request.method() == Method::OPTIONS && origin.is_some() => preflight(request.headers()),
+        Ok((caller, held)) => {
+            request.extensions_mut().insert(caller);
+            let endpoint = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+            let response = next.run(request).await;
+            app.metrics.answered(&endpoint, response.status().as_u16());
+            match held {
+                Some(held) => response.map(|body| held.until_end_of(body)),
+                None => response,
+            }
+        }
+    };
+    let headers = response.headers_mut();
+    if let Some(origin) = origin.filter(|origin| app.doors.is_ours(origin)) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    headers.insert(REQUEST_ID, id);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn admit(app: &App, request: &Request) -> Result<(Caller, Option<Held>), Problem> {
+    let headers = request.headers();
+    app.doors.check_host(host_of(headers, request.uri()))?;
+    if let Some(origin) = headers.get(header::ORIGIN)
+        && !app.doors.is_ours(origin)
+    {
+        let origin = origin.to_str().unwrap_or("that origin");
+        let message = format!("pages of {origin} may not ask here; start the server with --allow-origin to let them");
+        return Err(Problem::new(StatusCode::FORBIDDEN, message).with_code("origin_not_allowed"));
+    }
+    if request.method() == Method::OPTIONS || is_open(request.uri().path()) {
+        return Ok((Caller(0), None));
+    }
+    if app.keys.is_empty() {
+        let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0);
+        return Ok((Caller(peer.map_or(0, caller_of)), None));
+    }
+    let held = app.keys.admit(Keys::given(headers))?;
+    Ok((Caller(held.number()), Some(held)))
+}
+
+/// What needs no key: whether the server lives, and the page, which has none before it is there.
+fn is_open(path: &str) -> bool {
+    matches!(path, "/" | "/health" | "/ready") || path.starts_with("/assets/")
+}
+
+/// A number for an address.
+fn caller_of(address: IpAddr) -> u64 {
+    match address {
+        IpAddr::V4(address) => u64::from(address.to_bits()),
+        // A network of these is one household.
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+    }
+}
+
+fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let stated = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    stated.or_else(|| uri.authority().map(Authority::as_str))
+}
+
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let is_fine = |id: &&HeaderValue| {
+        !id.is_empty() && id.len() <= REQUEST_ID_BYTES_MAX && id.as_bytes().iter().all(u8::is_ascii_graphic)
+    };
+    let given = headers.get(REQUEST_ID).filter(is_fine).cloned();
+    given.unwrap_or_else(|| HeaderValue::try_from(identifier("req-")).expect("letters and digits"))
+}
+
+/// What a browser asks before a page of an origin that may ask does.
+fn preflight(headers: &HeaderMap) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let allowed = response.headers_mut();
+    allowed.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE, OPTIONS"));
+    if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        allowed.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    allowed.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+impl Doors {
+    /// # Errors
+    /// 403 where the name is not ours.
+    fn check_host(&self, host: Option<&str>) -> Result<(), Problem> {
+        let name = host.map(name_of_host).unwrap_or_default();
+        // Beyond loopback any name may be ours, unless names were given.
+        let any = !self.is_loopback && self.hosts.is_empty();
+        if any || is_loopback_name(name) || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name)) {
+            return Ok(());
+        }
+        let name: String = name.chars().take(100).collect();
+        let message = format!("this server is not called {name:?}; start it with --allow-host {name} if it is");
+        Err(Problem::new(StatusCode::FORBIDDEN, message).with_code("host_not_allowed"))
+    }
+
+    /// Whether pages of an origin may ask: those of this machine, and those that were named.
+    fn is_ours(&self, origin: &HeaderValue) -> bool {
+        let Ok(origin) = origin.to_str() else { return false };
+        if self.origins.iter().any(|allowed| allowed.trim_end_matches('/').eq_ignore_ascii_case(origin)) {
+            return true;
+        }
+        let Some((_, rest)) = origin.split_once("://") else { return false };
+        let name = name_of_host(rest);
+        let is_named = self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name));
+        is_named || (self.is_loopback && is_loopback_name(name))
+    }
+}
+
+/// A host without its port and brackets.
+fn name_of_host(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').map_or(rest, |(name, _)| name);
+    }
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
+}
+
+fn is_loopback_name(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_loopback_are_ours_on_loopback() {
+        let doors = Doors { is_loopback: true, hosts: vec!["kauri.lan".to_owned()], ..Doors::default() };
+        for host in
+            ["localhost", "localhost:8080", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080", "[::1]", "KAURI.lan:80"]
+        {
+            assert!(doors.check_host(Some(host)).is_ok(), "{host}");
+        }
+        for host in
+            ["evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", ""]
+        {
+            assert!(doors.check_host(Some(host)).is_err(), "{host}");
+        }
+        assert!(doors.check_host(None).is_err());
+        assert!(Doors::default().check_host(Some("anything.example")).is_ok());
+    }
+
+    #[test]
+    fn pages_of_other_origins_may_not_ask() {
+        let origins = vec!["https://chat.example".to_owned()];
+        let doors = Doors { is_loopback: true, hosts: Vec::new(), origins };
+        let is_ours = |origin: &'static str| doors.is_ours(&HeaderValue::from_static(origin));
+        for origin in ["http://localhost:3000", "http://127.0.0.1:8080", "http://[::1]:8080", "https://chat.example"] {
+            assert!(is_ours(origin), "{origin}");
+        }
+        for origin in ["null", "https://evil.example", "http://localhost.evil.example", "https://chat.example.evil"] {
+            assert!(!is_ours(origin), "{origin}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! `GET /metrics`: for Prometheus.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+use crate::App;
+
+pub async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let models: Vec<_> = app.models.residents().iter().map(|model| (model.name.clone(), model.status())).collect();
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, app.metrics.text(&models)).into_response()
+}

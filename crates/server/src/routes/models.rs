@@ -1,0 +1,58 @@
+//! `GET /v1/models` and `/v1/models/{id}`: what can be asked. Loads nothing.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::App;
+use crate::error::{Dialect, Problem};
+use crate::models::{self, Known};
+
+#[derive(Serialize)]
+struct List {
+    object: &'static str,
+    data: Vec<Model>,
+}
+
+#[derive(Serialize)]
+struct Model {
+    id: String,
+    object: &'static str,
+    created: u64,
+    owned_by: &'static str,
+    /// Tokens that it was trained for.
+    context_length: u32,
+    /// unloaded, loading, loaded or failed.
+    state: &'static str,
+}
+
+pub async fn list(State(app): State<Arc<App>>) -> Response {
+    let data = app.models.all().into_iter().map(|(known, state)| Model::of(known, &state)).collect();
+    Json(List { object: "list", data }).into_response()
+}
+
+pub async fn show(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
+    Dialect::OpenAi.answer(find(&app, &name))
+}
+
+fn find(app: &App, name: &str) -> Result<Response, Problem> {
+    let wanted = &app.models.look_up(name)?.entry;
+    let found = app.models.all().into_iter().find(|(known, _)| known.entry == *wanted);
+    Ok(Json(found.map(|(known, state)| Model::of(known, &state))).into_response())
+}
+
+impl Model {
+    fn of(known: &Known, state: &models::State) -> Self {
+        Self {
+            id: known.entry.name.clone(),
+            object: "model",
+            created: known.found_s,
+            owned_by: "kauri",
+            context_length: known.facts.context_tokens,
+            state: state.word(),
+        }
+    }
+}

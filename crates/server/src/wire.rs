@@ -1,0 +1,17 @@
+//! Wire types that several endpoints share; what only one has lies beside it.
+
+mod choosing;
+mod format;
+mod identifier;
+mod likelihood;
+mod messages;
+mod tools;
+mod usage;
+
+pub use choosing::Choosing;
+pub use format::read_format;
+pub use identifier::{identifier, now, now_s, timestamp};
+pub use likelihood::ChoiceLikelihood;
+pub use messages::{calls_json, read_messages, text_of};
+pub use tools::{Offer, read_tools};
+pub use usage::{Timings, Usage, finish_reason};
