@@ -8,6 +8,7 @@ mod inspect;
 mod perplexity;
 mod rerank;
 mod run;
+mod serve;
 mod tokenize;
 
 use clap::Subcommand;
@@ -22,7 +23,8 @@ pub enum Command {
     Inspect(inspect::Arguments),
     Perplexity(perplexity::Arguments),
     Rerank(rerank::Arguments),
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
+    Serve(serve::Arguments),
     Tokenize(tokenize::Arguments),
 }
 
@@ -38,6 +40,7 @@ impl Command {
             Self::Perplexity(arguments) => perplexity::run(&arguments),
             Self::Rerank(arguments) => rerank::run(&arguments),
             Self::Run(arguments) => run::run(&arguments),
+            Self::Serve(arguments) => serve::run(&arguments),
             Self::Tokenize(arguments) => tokenize::run(&arguments),
         }
     }

@@ -10,6 +10,13 @@ pub struct ModelOptions {
     #[arg(long, value_name = "NAME|PATH")]
     pub model: Option<String>,
 
+    #[command(flatten)]
+    pub engine: EngineOptions,
+}
+
+/// Where and how.
+#[derive(Args, Clone, Debug)]
+pub struct EngineOptions {
     /// Where to run.
     #[arg(long, value_enum, default_value_t)]
     pub device: Device,
@@ -84,6 +91,13 @@ pub enum Instructions {
 }
 
 impl ModelOptions {
+    /// The engine's options.
+    pub fn options(&self) -> Options {
+        self.engine.options()
+    }
+}
+
+impl EngineOptions {
     /// The engine's options.
     pub fn options(&self) -> Options {
         Options {

@@ -27,7 +27,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 
 pub use body::BodyLimits;
@@ -148,7 +147,7 @@ pub fn serve(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(
         .enable_all()
         .build()?;
     // Another server at the same address is found before a model is loaded.
-    let listener = network.block_on(TcpListener::bind(address));
+    let listener = network.block_on(async { listen::bind(address) });
     let listener = listener.map_err(|error| Error::Address { address, error })?;
     let models = Models::open(&settings.models, settings.loading);
     let models = models.map_err(|failed| Error::Model { name: failed.0.source, error: Box::new(failed.1) })?;

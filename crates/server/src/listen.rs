@@ -3,6 +3,7 @@
 mod patient;
 
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tower::ServiceExt;
 
@@ -26,6 +27,10 @@ use patient::Patient;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Most headers.
 const HEADERS_MAX: usize = 100;
+/// Bytes of an answer that the system holds for a client that does not read.
+const SEND_BYTES: u32 = 128 << 10;
+/// Connections that wait to be taken in.
+const BACKLOG: u32 = 1024;
 /// What is said on a connection that there is no room for.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
@@ -41,6 +46,21 @@ pub struct ConnectionLimits {
     pub write_time_max: Duration,
     /// How long answers may go on when the server ends.
     pub drain_time_max: Duration,
+}
+
+/// Listens. What the system holds of answers is limited: who does not read is found out by it.
+///
+/// # Errors
+/// When the address cannot be had.
+pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    if cfg!(unix) {
+        // One that was used a moment ago may be used again.
+        socket.set_reuseaddr(true)?;
+    }
+    socket.set_send_buffer_size(SEND_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves until `end` comes, and then until every answer is given or the time for that is over. Whether all were.

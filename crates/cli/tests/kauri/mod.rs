@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 pub mod peer;
+pub mod server;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

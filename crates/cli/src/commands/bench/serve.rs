@@ -431,7 +431,8 @@ impl Target for Local {
                     return Ok(());
                 }
                 Reply::Failed(error) => return Err(error.to_string()),
-                Reply::Prefill { .. }
+                Reply::Queued
+                | Reply::Prefill { .. }
                 | Reply::Rest(_)
                 | Reply::Reasoning(_)
                 | Reply::Call { .. }

@@ -276,6 +276,7 @@ mod tests {
             prompt_tokens: 120,
             cached_tokens: 20,
             output_tokens: 11,
+            reasoning_tokens: 0,
             time_to_first_token: Duration::from_millis(500),
             prefill: Duration::from_millis(500),
             decode: Duration::from_millis(100),

@@ -1,0 +1,211 @@
+//! `kauri serve`: models for programs, over HTTP.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::bail;
+use clap::Args;
+use kauri_engine::{DEFAULT_NAME, Options, Serving};
+use kauri_server::{BodyLimits, ConnectionLimits, Entry, Error, Keys, Loading, Settings};
+
+use crate::cache_options::CacheOptions;
+use crate::failure::{BadInput, about_model};
+use crate::input;
+use crate::model_options::EngineOptions;
+
+/// Serves models over HTTP, for programs that speak OpenAI's protocol.
+///
+/// It listens on this machine only, unless --host says otherwise, and answers until Ctrl-C or SIGTERM: what was asked before is answered
+/// to its end, up to --drain-time. A second Ctrl-C ends it at once.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// A GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default); requests call it by the
+    /// file's name, or by NAME in NAME=MODEL. May be given several times.
+    #[arg(value_name = "MODEL")]
+    models: Vec<String>,
+
+    #[command(flatten)]
+    network: NetworkOptions,
+
+    #[command(flatten)]
+    load: LoadOptions,
+
+    #[command(flatten)]
+    engine: EngineOptions,
+
+    #[command(flatten)]
+    cache: CacheOptions,
+}
+
+/// Who comes in, and how.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Network")]
+struct NetworkOptions {
+    /// The address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: String,
+
+    /// The port to listen on; 0 picks a free one.
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    port: u16,
+
+    /// A file of API keys, one a line: a name, the key, and perhaps open=N for the most requests it may have open at a time.
+    #[arg(long, value_name = "FILE")]
+    api_key_file: Option<PathBuf>,
+
+    /// Let anybody in who reaches an address beyond this machine, without a key.
+    #[arg(long)]
+    allow_anyone: bool,
+
+    /// Another name of this server, as clients write it; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+
+    /// An origin whose pages may ask, such as <https://chat.example>; may be given several times.
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+
+    /// Most connections at a time.
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections: u32,
+
+    /// Most megabytes of a request's body.
+    #[arg(long, value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    body_size_mb: u32,
+
+    /// Seconds that a request's headers, and then its body, may take to come.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    receive_time: u32,
+
+    /// Seconds after which a client that takes nothing of its answer is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    send_time: u32,
+
+    /// Seconds that answers may go on when the server is told to end.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    drain_time: u32,
+}
+
+/// How many are answered at once.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Load")]
+struct LoadOptions {
+    /// Answers that a model writes at once; more wait.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    sequences: u32,
+
+    /// Requests that may wait; more are told to come back.
+    #[arg(long, value_name = "N", default_value_t = Serving::default().waiting, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    waiting: u32,
+
+    /// Tokens that the cache holds, all requests together; four windows, or one for each answer, whichever is less, unless said
+    /// otherwise.
+    #[arg(long, value_name = "N")]
+    cache_tokens: Option<u32>,
+
+    /// Tokens of prompts in a step while answers are being written.
+    #[arg(long, value_name = "N", default_value_t = Serving::default().chunk_tokens, value_parser = clap::value_parser!(u32).range(1..))]
+    chunk_tokens: u32,
+
+    /// Most models that are loaded at a time, each with a cache of its own; the first ones at once, others when they are asked for, in place
+    /// of the one that was asked for longest ago.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    loaded: u16,
+
+    /// Let go of a model that nobody asked for in so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    idle_time: Option<u32>,
+
+    /// Gigabytes of memory for what the cache has no room for.
+    #[arg(long, value_name = "GB", default_value_t = 0.0)]
+    cache_ram_gb: f64,
+}
+
+const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
+  kauri serve                              the model inside this program, at http://127.0.0.1:8080
+  kauri serve model.gguf --port 9000
+  kauri serve small=a.gguf large=b.gguf    two models, by these names
+  kauri serve model.gguf --host 0.0.0.0 --api-key-file keys.txt
+  curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is kauri?\"}]}'";
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let words = if arguments.models.is_empty() { vec![DEFAULT_NAME.to_owned()] } else { arguments.models.clone() };
+    let mut models: Vec<Entry> = Vec::new();
+    for word in &words {
+        let entry = Entry::parse(word).map_err(BadInput)?;
+        if models.iter().any(|other| other.name == entry.name) {
+            bail!(BadInput(format!("two models are called {}; give one another name, as in other={word}", entry.name)));
+        }
+        models.push(entry);
+    }
+    let network = &arguments.network;
+    let keys = match &network.api_key_file {
+        None => Keys::default(),
+        Some(file) => {
+            Keys::parse(&input::file(file)?).map_err(|error| BadInput(format!("{}: {error}", file.display())))?
+        }
+    };
+    let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+    let settings = Settings {
+        address: address(&network.host, network.port)?,
+        models,
+        loading: arguments.loading()?,
+        keys,
+        hosts: network.allow_host.clone(),
+        origins: network.allow_origin.clone(),
+        lets_anyone_in: network.allow_anyone,
+        body_limits: BodyLimits {
+            bytes_max: network.body_size_mb as usize * 1_000_000,
+            time_max: seconds(network.receive_time),
+        },
+        connection_limits: ConnectionLimits {
+            connections_max: network.connections as usize,
+            head_time_max: seconds(network.receive_time),
+            write_time_max: seconds(network.send_time),
+            drain_time_max: seconds(network.drain_time),
+        },
+    };
+    let served = kauri_server::serve(settings, |address| eprintln!("listening on http://{address}"));
+    served.map_err(|error| match error {
+        Error::Model { name, error } => about_model(Some(&name), *error),
+        Error::Open(_) | Error::Address { .. } => BadInput(error.to_string()).into(),
+        Error::Machine(_) => error.into(),
+    })
+}
+
+impl Arguments {
+    fn loading(&self) -> anyhow::Result<Loading> {
+        let load = &self.load;
+        let options = self.engine.options();
+        let options = Options {
+            sequences: load.sequences,
+            batch_outputs: load.sequences,
+            batch_tokens: options.batch_tokens.max(load.sequences),
+            cache_tokens: load.cache_tokens,
+            cache_windows: Some(4),
+            snapshots: load.sequences,
+            ..options
+        };
+        let serving = Serving { waiting: load.waiting, chunk_tokens: load.chunk_tokens, ..Serving::default() };
+        Ok(Loading {
+            options,
+            serving,
+            remembering: self.cache.remembering(load.cache_ram_gb)?,
+            loaded_max: usize::from(load.loaded),
+            idle_time_max: load.idle_time.map(|seconds| Duration::from_secs(u64::from(seconds))),
+        })
+    }
+}
+
+/// An address of a host's name.
+fn address(host: &str, port: u16) -> Result<SocketAddr, BadInput> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, port));
+    }
+    let found = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.ok_or_else(|| BadInput(format!("--host {host}: no such address")))
+}
