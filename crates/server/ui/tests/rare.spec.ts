@@ -111,4 +111,13 @@ test("an answer of nothing but markup does not hang the page", async ({ chat }) 
   await settled(chat);
   await say(chat, "Still there?");
   await expect(answers(chat)).toHaveCount(2);
+  await settled(chat);
+
+  await chat.unrouteAll();
+  await answerWith(chat, [{ content: "> ".repeat(100) + "deep" }]);
+  await say(chat, "Once more");
+  await settled(chat);
+  const depth = await answers(chat).last().locator("blockquote").count();
+  expect(depth).toBeGreaterThan(20);
+  expect(depth).toBeLessThan(40);
 });
