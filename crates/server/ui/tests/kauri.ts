@@ -11,7 +11,7 @@ import { browser } from "./browser.ts";
 
 const PROGRAM = process.env["KAURI_BIN"] ?? "";
 /** With `KAURI_PAGE=dist`, the page of this folder is looked at in place of the one in the program: for work on the page. */
-const FOLDER = process.env["KAURI_PAGE"] === "dist" ? fileURLToPath(new URL("../dist/", import.meta.url)) : null;
+export const FOLDER = process.env["KAURI_PAGE"] === "dist" ? fileURLToPath(new URL("../dist/", import.meta.url)) : null;
 const KINDS: Record<string, string> = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
 
 export const missing = !PROGRAM

@@ -4,7 +4,7 @@ import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { answers, expect, missing, say, set, settled, test } from "./kauri.ts";
+import { FOLDER, answers, expect, missing, say, set, settled, test } from "./kauri.ts";
 
 test.skip(missing !== null, missing ?? "");
 
@@ -71,6 +71,19 @@ for (const colours of ["light", "dark"] as const) {
     });
   }
 }
+
+test("the program sends the page with its policy", async ({ chat, server }) => {
+  test.skip(FOLDER !== null, "the page is not the program's");
+  const headers = (await chat.request.get(server.url)).headers();
+  const policy = headers["content-security-policy"] ?? "";
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).toContain("frame-ancestors 'none'");
+  expect(policy).not.toContain("unsafe");
+  expect(headers["x-content-type-options"]).toBe("nosniff");
+  const script = await chat.locator("script").getAttribute("src");
+  const { "cache-control": kept, "content-type": kind } = (await chat.request.get(`${server.url}${script}`)).headers();
+  expect([kept, kind]).toEqual(["public, max-age=31536000, immutable", "text/javascript; charset=utf-8"]);
+});
 
 test("the colours follow the system until one is chosen", async ({ chat }) => {
   const paper = (): Promise<string> => chat.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
