@@ -73,9 +73,11 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
 
 fn admit(app: &App, request: &Request) -> Result<(Caller, Option<Held>), Problem> {
     let headers = request.headers();
-    app.doors.check_host(host_of(headers, request.uri()))?;
+    let host = host_of(headers, request.uri());
+    app.doors.check_host(host)?;
     if let Some(origin) = headers.get(header::ORIGIN)
         && !app.doors.is_ours(origin)
+        && !is_own_page(origin, host, !app.keys.is_empty())
     {
         let origin = origin.to_str().unwrap_or("that origin");
         let message = format!("pages of {origin} may not ask here; start the server with --allow-origin to let them");
@@ -90,6 +92,14 @@ fn admit(app: &App, request: &Request) -> Result<(Caller, Option<Held>), Problem
     }
     let held = app.keys.admit(Keys::given(headers))?;
     Ok((Caller(held.number()), Some(held)))
+}
+
+/// Whether the page that asks is the one that this server shows. That its origin is the very host that it asks is not enough: the
+/// name may be somebody else's and made to mean this machine. An address cannot be, and who sends a key knows whom they ask.
+fn is_own_page(origin: &HeaderValue, host: Option<&str>, has_keys: bool) -> bool {
+    let authority = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+    let (Some(authority), Some(host)) = (authority, host) else { return false };
+    authority.eq_ignore_ascii_case(host) && (has_keys || name_of_host(host).parse::<IpAddr>().is_ok())
 }
 
 /// What needs no key: whether the server lives, and the page, which has none before it is there.
@@ -190,6 +200,20 @@ mod tests {
         }
         assert!(doors.check_host(None).is_err());
         assert!(Doors::default().check_host(Some("anything.example")).is_ok());
+    }
+
+    #[test]
+    fn the_page_may_ask_the_server_that_it_came_from() {
+        let own = |origin: &'static str, host: &str, has_keys: bool| {
+            is_own_page(&HeaderValue::from_static(origin), Some(host), has_keys)
+        };
+        assert!(own("http://10.0.0.7:8080", "10.0.0.7:8080", false));
+        assert!(own("http://[fd00::7]:8080", "[fd00::7]:8080", false));
+        assert!(own("https://kauri.example", "kauri.example", true));
+        assert!(!own("https://kauri.example", "kauri.example", false), "anybody's name may mean this machine");
+        assert!(!own("http://10.0.0.7:9000", "10.0.0.7:8080", true));
+        assert!(!own("http://evil.example", "10.0.0.7", true));
+        assert!(!own("null", "null", true));
     }
 
     #[test]
