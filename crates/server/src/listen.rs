@@ -15,7 +15,7 @@ use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tower::ServiceExt;
@@ -27,6 +27,8 @@ use patient::Patient;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Most headers.
 const HEADERS_MAX: usize = 100;
+/// How long turning a connection away may take.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// Bytes of an answer that the system holds for a client that does not read.
 const SEND_BYTES: u32 = 128 << 10;
 /// Connections that wait to be taken in.
@@ -134,5 +136,13 @@ async fn talk(
 }
 
 async fn refuse(mut stream: TcpStream) {
-    _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(FULL)).await;
+    let say = async {
+        stream.write_all(FULL).await?;
+        stream.shutdown().await?;
+        // What the client sends must be taken, or the system forgets what it was told.
+        let mut sent = [0; 4096];
+        while stream.read(&mut sent).await? > 0 {}
+        Ok::<(), io::Error>(())
+    };
+    _ = tokio::time::timeout(REFUSAL_TIME, say).await;
 }
