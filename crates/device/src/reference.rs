@@ -120,7 +120,7 @@ pub fn gate_up<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weight>>, 
 }
 
 /// The wide values of a feed-forward network that reads `input`: to `Gate`.
-fn widen<D: Ops + ?Sized>(device: &mut D, input: Buffer, dense: &Dense<D::Weight>) {
+pub fn widen<D: Ops + ?Sized>(device: &mut D, input: Buffer, dense: &Dense<D::Weight>) {
     if let Some(gate) = &dense.gate {
         device.linear(gate, input, Buffer::Gate);
     }
