@@ -1,0 +1,101 @@
+// What every kernel file uses: conversions, cache-hinted loads, warp sums, the ordering of dependent launches, activations.
+//
+// No header of CUDA beyond the built-in ones: cooperative_groups, CCCL and the fp16 headers multiply the compile time.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define KERNEL extern "C" __global__
+
+// A grid that was launched with programmatic stream serialisation may begin before the one ahead of it has ended: everything but
+// weights is read and written behind `wait_for_previous_grid`. Launched plainly, both are no operation.
+static __device__ __forceinline__ void wait_for_previous_grid() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+static __device__ __forceinline__ void release_next_grid() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Weights are read once: they pass the L1, where the activations stay.
+static __device__ __forceinline__ uint4 load_weight16(const void* from) {
+    uint4 v;
+    asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
+    return v;
+}
+static __device__ __forceinline__ uint4 load_shared_weight16(const void* from) {
+    uint4 v;
+    asm("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
+    return v;
+}
+static __device__ __forceinline__ u16 load_weight2(const void* from) {
+    u16 v;
+    asm("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(from));
+    return v;
+}
+static __device__ __forceinline__ float half_to_float(u16 bits) {
+    float f;
+    asm("{.reg .f16 h; mov.b16 h, %1; cvt.f32.f16 %0, h;}" : "=f"(f) : "h"(bits));
+    return f;
+}
+static __device__ __forceinline__ u16 float_to_half(float f) {
+    u16 bits;
+    asm("{.reg .f16 h; cvt.rn.f16.f32 h, %1; mov.b16 %0, h;}" : "=h"(bits) : "f"(f));
+    return bits;
+}
+// Two floats to bf16, rounded to nearest even; `low` in the low half.
+static __device__ __forceinline__ u32 pack_bf16(float low, float high) {
+    u32 bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+static __device__ __forceinline__ u32 pack_half(float low, float high) {
+    u32 bits;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+static __device__ __forceinline__ float bf16_low(u32 pair) { return __uint_as_float(pair << 16); }
+static __device__ __forceinline__ float bf16_high(u32 pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+static __device__ __forceinline__ float warp_sum(float v) {
+#pragma unroll
+    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+    return v;
+}
+static __device__ __forceinline__ float warp_max(float v) {
+#pragma unroll
+    for (int o = 16; o > 0; o >>= 1) v = fmaxf(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+}
+
+// kauri_arch::Activation, in the order of its variants.
+enum ActivationKind { SILU, GELU_TANH, GELU, RELU_SQUARED, SIGMOID, TANH, IDENTITY, SILU_CUT };
+
+struct Activation {
+    int kind;
+    float limit, steepness;  // of SILU_CUT
+};
+
+static __device__ __forceinline__ float activate(Activation a, float x) {
+    switch (a.kind) {
+        case SILU: return x / (1.0f + __expf(-x));
+        case GELU_TANH: return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+        case GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678f));
+        case RELU_SQUARED: return fmaxf(x, 0.0f) * fmaxf(x, 0.0f);
+        case SIGMOID: return 1.0f / (1.0f + __expf(-x));
+        case TANH: return tanhf(x);
+        case SILU_CUT: x = fminf(x, a.limit); return x / (1.0f + __expf(-a.steepness * x));
+        default: return x;
+    }
+}
+static __device__ __forceinline__ float gated(Activation a, float gate, float up) {
+    if (a.kind == SILU_CUT) up = fminf(fmaxf(up, -a.limit), a.limit) + 1.0f;
+    return activate(a, gate) * up;
+}

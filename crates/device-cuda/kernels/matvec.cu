@@ -1,0 +1,68 @@
+// Matrix times 1 to 8 vectors, weights read once at the memory's speed. The bodies, the parameter structs and the layouts: matvec.cuh, quant.cuh.
+//
+// matvec_<type>_t<T> (Matvec)        1 to T tokens (T = 1, 2, 4, 8); up to four matrices of one type and one input in a launch
+// matvec_mixed_t<T> (Matvec)         the same, each part of its own type: q8_0, q4_0, q4_k, q5_k, q6_k
+// gate_up_<type>_t<T> (Matvec)       one or more gated pairs: to = activation(gate_scale * (weight x + bias)) * (up x + up_bias)
+//     type: q8_0 q4_0 q4_k q5_k q6_k bf16 f16 f32
+//     Grid: the blocks of all parts; a part has rows / OUTPUTS rounded up, OUTPUTS = WARPS * R for matvec, WARPS * R / 2 for gate_up, where
+//     WARPS = 4 and R = 2 for T = 1 and 2, else 4. Block (128). No dynamic shared memory.
+// experts_gate_up_<type>, experts_down_<type> (ExpertsMatvec)
+//     Grid (rows / 4 rounded up, slots) for gate_up, where slots = tokens * count; (rows / 4 rounded up, tokens) for down. Block (128).
+//     gate_up reads x (tokens, columns) and writes (slots, rows); down reads x (slots, columns), writes (tokens, rows).
+//     type: as above.
+//
+// Weights begin at multiples of 16 bytes. Columns: a multiple of the type's block and of 8. Codes, metas and values of x 16-byte aligned (rows.cu
+// makes them); quantised types read codes and metas, float types values.
+// matvec_plain_<type> (Matvec): f32, f16, bf16 of any number of columns, one token a grid row: grid (blocks, tokens), R = 1, no pairs; slow.
+#include "matvec.cuh"
+
+#define MATVEC(NAME, TYPE, TOKENS, ROWS, UNROLL, BLOCKS) \
+    KERNEL void __launch_bounds__(32 * WARPS, BLOCKS) matvec_##NAME##_t##TOKENS(const __grid_constant__ Matvec p) { matvec<TYPE, TOKENS, ROWS, UNROLL, false>(p); } \
+    KERNEL void __launch_bounds__(32 * WARPS, BLOCKS) gate_up_##NAME##_t##TOKENS(const __grid_constant__ Matvec p) { matvec<TYPE, TOKENS, ROWS, UNROLL, true>(p); }
+#define MATVECS(NAME, TYPE, UNROLL) \
+    MATVEC(NAME, TYPE, 1, 2, UNROLL, 8) \
+    MATVEC(NAME, TYPE, 2, 2, UNROLL, 8) \
+    MATVEC(NAME, TYPE, 4, 4, UNROLL / 2, 4) \
+    MATVEC(NAME, TYPE, 8, 4, UNROLL / 2, 4) \
+    KERNEL void __launch_bounds__(32 * WARPS, 8) experts_gate_up_##NAME(const __grid_constant__ ExpertsMatvec p) { experts_gate_up<TYPE, 2, UNROLL>(p); } \
+    KERNEL void __launch_bounds__(32 * WARPS, 8) experts_down_##NAME(const __grid_constant__ ExpertsMatvec p) { experts_down<TYPE, 4, 1>(p); }
+
+MATVECS(q8_0, Q8_0, 4)
+MATVECS(q4_0, Q4_0, 2)
+MATVECS(q4_k, Q4_K, 2)
+MATVECS(q5_k, Q5_K, 2)
+MATVECS(q6_k, Q6_K, 2)
+MATVECS(bf16, BF16, 4)
+MATVECS(f16, F16, 4)
+MATVECS(f32, F32, 2)
+
+KERNEL void __launch_bounds__(32 * WARPS, 8) matvec_mixed_t1(const __grid_constant__ Matvec p) { matvec_mixed<1, 2, 2>(p); }
+KERNEL void __launch_bounds__(32 * WARPS, 8) matvec_mixed_t2(const __grid_constant__ Matvec p) { matvec_mixed<2, 2, 2>(p); }
+KERNEL void __launch_bounds__(32 * WARPS, 4) matvec_mixed_t4(const __grid_constant__ Matvec p) { matvec_mixed<4, 4, 1>(p); }
+KERNEL void __launch_bounds__(32 * WARPS, 4) matvec_mixed_t8(const __grid_constant__ Matvec p) { matvec_mixed<8, 4, 1>(p); }
+
+template <int TYPE>
+static __device__ __forceinline__ void matvec_plain(const Matvec& p) {
+    release_next_grid();
+    wait_for_previous_grid();
+    const MatvecPart& part = part_of<4>(p);
+    const int row = (blockIdx.x - part.first_block) * WARPS + (threadIdx.x >> 5), token = blockIdx.y;
+    if (row >= part.rows) return;
+    float sum = 0;
+    for (int i = threadIdx.x & 31; i < p.x.columns; i += 32) {
+        const size_t at = (size_t)row * p.x.columns + i;
+        float w;
+        if (TYPE == TYPE_F32) w = reinterpret_cast<const float*>(part.weight)[at];
+        if (TYPE == TYPE_F16) w = half_to_float(reinterpret_cast<const u16*>(part.weight)[at]);
+        if (TYPE == TYPE_BF16) w = bf16_low(reinterpret_cast<const u16*>(part.weight)[at]);
+        sum += w * p.x.values[(size_t)token * p.x.columns + i];
+    }
+    sum = warp_sum(sum);
+    if ((threadIdx.x & 31) != 0) return;
+    if (part.bias) sum += part.bias[row];
+    float* to = part.to + (size_t)token * part.to_stride + row;
+    *to = p.add ? *to + p.scale * sum : sum;
+}
+KERNEL void __launch_bounds__(32 * WARPS) matvec_plain_f32(const __grid_constant__ Matvec p) { matvec_plain<TYPE_F32>(p); }
+KERNEL void __launch_bounds__(32 * WARPS) matvec_plain_f16(const __grid_constant__ Matvec p) { matvec_plain<TYPE_F16>(p); }
+KERNEL void __launch_bounds__(32 * WARPS) matvec_plain_bf16(const __grid_constant__ Matvec p) { matvec_plain<TYPE_BF16>(p); }

@@ -1,0 +1,299 @@
+// Matrix times a few vectors, at the speed of the memory that holds the matrix: the bodies of the kernels in matvec.cu.
+//
+// A warp makes ROWS output rows, for TOKENS tokens at once. Its lanes take the units of a row in turn, lane after lane, keep one sum a row
+// and token, and fold those in one fixed tree at the end: an output is summed in the same order whatever TOKENS, ROWS and UNROLL are, so
+// that a token's bits do not depend on who shares the batch.
+#pragma once
+#include "quant.cuh"
+
+static constexpr int WARPS = 4;
+
+// A row of activations in blocks of 32: `scale`, and the sums of the codes of its two halves.
+struct BlockMeta { float scale; short sums[2]; };
+
+// The input rows of a product: codes and metas of quantised rows for quantised weights, values for float weights.
+struct Vectors {
+    const signed char* codes;  // (tokens, columns)
+    const BlockMeta* metas;    // (tokens, columns / 32)
+    const float* values;       // (tokens, columns)
+    int columns, tokens;
+};
+
+template <class Q> struct IsFloat { static constexpr bool value = false; };
+template <> struct IsFloat<BF16> { static constexpr bool value = true; };
+template <> struct IsFloat<F16> { static constexpr bool value = true; };
+template <> struct IsFloat<F32> { static constexpr bool value = true; };
+
+// Adds one unit of ROWS rows to their sums, for quantised weights.
+template <class Q, int TOKENS, int ROWS, bool INDIRECT>
+static __device__ __forceinline__ void add_codes(const typename Q::Raw (&raw)[ROWS], int unit, const Vectors& x, const int (&token)[INDIRECT ? ROWS : TOKENS], float (&sums)[ROWS][TOKENS]) {
+    typename Q::Unpacked row[ROWS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) Q::unpack(raw[r], unit, row[r]);
+    const int first = Q::first(unit);
+#pragma unroll
+    for (int t = 0; t < TOKENS; t++) {
+#pragma unroll
+        for (int c = 0; c < Q::CHUNKS; c++) {
+            const int at = first + c * Q::CHUNK_STRIDE;
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                const int which = INDIRECT ? token[r] : token[t];
+                const uint4 q = *reinterpret_cast<const uint4*>(x.codes + (size_t)which * x.columns + at);
+                const uint2 meta = *reinterpret_cast<const uint2*>(x.metas + (size_t)which * (x.columns >> 5) + (at >> 5));
+                int dot = __dp4a(row[r].code[c][0], (int)q.x, 0);
+                dot = __dp4a(row[r].code[c][1], (int)q.y, dot);
+                dot = __dp4a(row[r].code[c][2], (int)q.z, dot);
+                dot = __dp4a(row[r].code[c][3], (int)q.w, dot);
+                float value = row[r].scale[c] * (float)dot;
+                if (Q::SHIFTED) value -= row[r].shift[c] * (float)((at & 16) ? (int)meta.y >> 16 : (int)(short)meta.y);
+                sums[r][t] += __uint_as_float(meta.x) * value;
+            }
+        }
+    }
+}
+
+// The same for weights that are floats.
+template <class Q, int TOKENS, int ROWS, bool INDIRECT>
+static __device__ __forceinline__ void add_floats(const typename Q::Raw (&raw)[ROWS], int unit, const Vectors& x, const int (&token)[INDIRECT ? ROWS : TOKENS], float (&sums)[ROWS][TOKENS]) {
+    float row[ROWS][8];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) Q::unpack(raw[r], row[r]);
+#pragma unroll
+    for (int t = 0; t < TOKENS; t++) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const float4* at = reinterpret_cast<const float4*>(x.values + (size_t)(INDIRECT ? token[r] : token[t]) * x.columns + unit * 8);
+            const float4 a = at[0], b = at[1];
+            float sum = sums[r][t];
+            sum += row[r][0] * a.x, sum += row[r][1] * a.y, sum += row[r][2] * a.z, sum += row[r][3] * a.w;
+            sum += row[r][4] * b.x, sum += row[r][5] * b.y, sum += row[r][6] * b.z, sum += row[r][7] * b.w;
+            sums[r][t] = sum;
+        }
+    }
+}
+
+// Adds this lane's share of ROWS rows to `sums`. Row r begins at block `block0[r]` of `weight[r]`, a matrix of `blocks` blocks. Token t is
+// row `token[t]` of `x`, or with INDIRECT row r meets row `token[r]` alone. Where `wait` is set, waits for the previous grid behind the first
+// loads of weights.
+template <class Q, int TOKENS, int ROWS, int UNROLL, bool INDIRECT>
+static __device__ __forceinline__ void add_rows(const u8* const (&weight)[ROWS], size_t blocks, const size_t (&block0)[ROWS], const Vectors& x, const int (&token)[INDIRECT ? ROWS : TOKENS], bool wait, float (&sums)[ROWS][TOKENS]) {
+    const int lane = threadIdx.x & 31, units = x.columns / Q::UNIT;
+#pragma unroll 1
+    for (int start = lane; start < units + lane; start += 32 * UNROLL) {
+        typename Q::Raw raw[UNROLL][ROWS];
+#pragma unroll
+        for (int k = 0; k < UNROLL; k++) {
+            // Past the end the last unit is read again, from the cache.
+            const int unit = min(start + 32 * k, units - 1);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) raw[k][r] = Q::load(weight[r], blocks, block0[r], unit);
+        }
+        if (wait) wait_for_previous_grid(), wait = false;
+#pragma unroll
+        for (int k = 0; k < UNROLL; k++) {
+            const int unit = start + 32 * k;
+            if (unit < units) {
+                if constexpr (IsFloat<Q>::value) add_floats<Q, TOKENS, ROWS, INDIRECT>(raw[k], unit, x, token, sums);
+                else add_codes<Q, TOKENS, ROWS, INDIRECT>(raw[k], unit, x, token, sums);
+            }
+        }
+    }
+}
+
+// Sums each of COUNT values over the warp; lane l is left with the sum of value l / (32 / COUNT). The tree is that of a plain butterfly.
+template <int COUNT>
+static __device__ __forceinline__ float fold(float (&values)[COUNT]) {
+    const int lane = threadIdx.x & 31;
+    int left = COUNT;
+#pragma unroll
+    for (int o = 16; o > 0; o >>= 1) {
+        if (left > 1) {
+            left >>= 1;
+            const bool upper = lane & o;
+#pragma unroll
+            for (int i = 0; i < COUNT / 2; i++) {
+                if (i < left) {
+                    const float keep = upper ? values[i + left] : values[i], send = upper ? values[i] : values[i + left];
+                    values[i] = keep + __shfl_xor_sync(~0u, send, o);
+                }
+            }
+        } else {
+            values[0] += __shfl_xor_sync(~0u, values[0], o);
+        }
+    }
+    return values[0];
+}
+
+// One matrix of a launch.
+struct MatvecPart {
+    const u8* weight;      // (rows, columns)
+    const u8* up;          // the second matrix of a gated pair, else null
+    const float* bias;     // (rows), or null
+    const float* up_bias;  // (rows), or null
+    float* to;             // (tokens, to_stride), values 0 to rows of a row are written
+    int rows, to_stride;
+    int type;              // of kernels that hold several: the number of the type in a GGUF file
+    int first_block;       // the block of the grid that begins with row 0 of this part; ascending, the first 0
+};
+
+struct Matvec {
+    MatvecPart parts[4];
+    int count;              // of parts
+    Vectors x;
+    int add;                // 0: to = y. 1: to += scale * y
+    float scale;
+    Activation activation;  // of gated pairs: to = activation(gate_scale * gate) * up
+    float gate_scale;
+};
+
+template <class Q, int TOKENS, int ROWS, int UNROLL, bool PAIR>
+static __device__ __forceinline__ void matvec_part(const Matvec& p, const MatvecPart& part) {
+    constexpr int OUTPUTS = PAIR ? ROWS / 2 : ROWS;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const int row0 = ((blockIdx.x - part.first_block) * WARPS + warp) * OUTPUTS;
+    if (row0 >= part.rows) return;
+    const size_t row_blocks = p.x.columns / Q::BLOCK;
+    const u8* weight[ROWS];
+    size_t block0[ROWS];
+    float sums[ROWS][TOKENS];
+    int token[TOKENS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        weight[r] = PAIR && r >= OUTPUTS ? part.up : part.weight;
+        block0[r] = min(row0 + r % OUTPUTS, part.rows - 1) * row_blocks;
+#pragma unroll
+        for (int t = 0; t < TOKENS; t++) sums[r][t] = 0;
+    }
+#pragma unroll
+    for (int t = 0; t < TOKENS; t++) token[t] = min(t, p.x.tokens - 1);
+    add_rows<Q, TOKENS, ROWS, UNROLL, false>(weight, (size_t)part.rows * row_blocks, block0, p.x, token, true, sums);
+
+    constexpr int COUNT = ROWS * TOKENS, LANES = 32 / COUNT;
+    float y = fold<COUNT>(reinterpret_cast<float(&)[COUNT]>(sums));
+    const int which = lane / LANES, t = which % TOKENS, row = row0 + which / TOKENS % OUTPUTS;
+    const bool kept = row < part.rows && t < p.x.tokens;
+    if (PAIR) {
+        const float* bias = lane < 16 ? part.bias : part.up_bias;
+        if (bias && kept) y += bias[row];
+        const float up = __shfl_xor_sync(~0u, y, 16);
+        y = gated(p.activation, p.gate_scale * y, up);
+        if (lane >= 16) return;
+    } else if (part.bias && kept) {
+        y += part.bias[row];
+    }
+    if (lane % LANES != 0 || !kept) return;
+    float* to = part.to + (size_t)t * part.to_stride + row;
+    *to = p.add ? *to + p.scale * y : y;
+}
+
+template <int COUNT_MAX>
+static __device__ __forceinline__ const MatvecPart& part_of(const Matvec& p) {
+    int index = 0;
+#pragma unroll
+    for (int i = 1; i < COUNT_MAX; i++)
+        if (i < p.count && (int)blockIdx.x >= p.parts[i].first_block) index = i;
+    return p.parts[index];
+}
+
+// GGUF's numbers of the types that have kernels here.
+enum StorageType { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q4_0 = 2, TYPE_Q8_0 = 8, TYPE_Q4_K = 12, TYPE_Q5_K = 13, TYPE_Q6_K = 14, TYPE_BF16 = 30 };
+
+// One type a launch.
+template <class Q, int TOKENS, int ROWS, int UNROLL, bool PAIR>
+static __device__ __forceinline__ void matvec(const Matvec& p) {
+    release_next_grid();
+    matvec_part<Q, TOKENS, ROWS, UNROLL, PAIR>(p, part_of<4>(p));
+}
+
+// Parts of several quantised types in one launch.
+template <int TOKENS, int ROWS, int UNROLL>
+static __device__ __forceinline__ void matvec_mixed(const Matvec& p) {
+    release_next_grid();
+    const MatvecPart& part = part_of<4>(p);
+    switch (part.type) {
+        case TYPE_Q8_0: return matvec_part<Q8_0, TOKENS, ROWS, UNROLL, false>(p, part);
+        case TYPE_Q4_0: return matvec_part<Q4_0, TOKENS, ROWS, UNROLL, false>(p, part);
+        case TYPE_Q4_K: return matvec_part<Q4_K, TOKENS, ROWS, UNROLL, false>(p, part);
+        case TYPE_Q5_K: return matvec_part<Q5_K, TOKENS, ROWS, UNROLL, false>(p, part);
+        case TYPE_Q6_K: return matvec_part<Q6_K, TOKENS, ROWS, UNROLL, false>(p, part);
+    }
+}
+
+// The chosen experts of a few tokens.
+struct ExpertsMatvec {
+    const u8* weight;       // (experts, rows, columns): expert e begins at e * stride bytes, a multiple of 16
+    const u8* up;           // the second matrices of gated pairs
+    size_t stride, up_stride;
+    const int* chosen;      // (tokens, count): numbers of experts
+    const float* weights;   // (tokens, count): what their outputs are multiplied with; of `down`
+    float* to;              // gate_up: (tokens, count, rows). down: (tokens, rows)
+    int rows, count, experts;
+    Vectors x;              // gate_up: (tokens, columns). down: (tokens * count, columns)
+    int add;                // down: 0: to = y. 1: to += scale * y
+    float scale;
+    Activation activation;
+    float gate_scale;
+};
+
+// to[slot][row] = activation(gate_scale * gate_e[row] x[token]) * up_e[row] x[token]. Grid: (rows / (WARPS * ROWS / 2) rounded up, tokens * count).
+template <class Q, int ROWS, int UNROLL>
+static __device__ __forceinline__ void experts_gate_up(const ExpertsMatvec& p) {
+    constexpr int OUTPUTS = ROWS / 2, LANES = 32 / ROWS;
+    release_next_grid();
+    wait_for_previous_grid();
+    const int lane = threadIdx.x & 31, row0 = (blockIdx.x * WARPS + (threadIdx.x >> 5)) * OUTPUTS, slot = blockIdx.y;
+    if (row0 >= p.rows) return;
+    const int expert = min((unsigned)p.chosen[slot], (unsigned)p.experts - 1u);
+    const size_t row_blocks = p.x.columns / Q::BLOCK;
+    const u8* weight[ROWS];
+    size_t block0[ROWS];
+    float sums[ROWS][1];
+    const int token[1] = {slot / p.count};
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        weight[r] = r < OUTPUTS ? p.weight + expert * p.stride : p.up + expert * p.up_stride;
+        block0[r] = min(row0 + r % OUTPUTS, p.rows - 1) * row_blocks;
+        sums[r][0] = 0;
+    }
+    add_rows<Q, 1, ROWS, UNROLL, false>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, false, sums);
+    float y = fold<ROWS>(reinterpret_cast<float(&)[ROWS]>(sums));
+    const int row = row0 + lane / LANES % OUTPUTS;
+    y = gated(p.activation, p.gate_scale * y, __shfl_xor_sync(~0u, y, 16));
+    if (lane < 16 && lane % LANES == 0 && row < p.rows) p.to[(size_t)slot * p.rows + row] = y;
+}
+
+// to[token][row] = sum over the chosen of weights[slot] * down_e[row] x[slot], in the order they are named. Grid: (rows / WARPS rounded up,
+// tokens). AT_ONCE experts are read together.
+template <class Q, int AT_ONCE, int UNROLL>
+static __device__ __forceinline__ void experts_down(const ExpertsMatvec& p) {
+    release_next_grid();
+    wait_for_previous_grid();
+    const int row = blockIdx.x * WARPS + (threadIdx.x >> 5), slot0 = blockIdx.y * p.count;
+    if (row >= p.rows) return;
+    const size_t row_blocks = p.x.columns / Q::BLOCK;
+    float sum = 0;
+#pragma unroll 1
+    for (int first = 0; first < p.count; first += AT_ONCE) {
+        const u8* weight[AT_ONCE];
+        size_t block0[AT_ONCE];
+        int token[AT_ONCE];
+        float sums[AT_ONCE][1], factor[AT_ONCE];
+#pragma unroll
+        for (int r = 0; r < AT_ONCE; r++) {
+            const int slot = slot0 + min(first + r, p.count - 1);
+            weight[r] = p.weight + min((unsigned)p.chosen[slot], (unsigned)p.experts - 1u) * p.stride;
+            factor[r] = first + r < p.count ? p.weights[slot] : 0.0f;
+            block0[r] = row * row_blocks, token[r] = slot, sums[r][0] = 0;
+        }
+        add_rows<Q, 1, AT_ONCE, UNROLL, true>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, false, sums);
+#pragma unroll
+        for (int r = 0; r < AT_ONCE; r++)
+            if (first + r < p.count) sum += factor[r] * sums[r][0];
+    }
+    sum = warp_sum(sum);
+    if ((threadIdx.x & 31) == 0) {
+        float* to = p.to + (size_t)blockIdx.y * p.rows + row;
+        *to = p.add ? *to + p.scale * sum : sum;
+    }
+}

@@ -1,0 +1,70 @@
+// Rows of activations on their way into a product. Columns a multiple of 4; for codes a multiple of 32. All pointers 16-byte aligned, and
+// strides of `values` and `from` multiples of 4. Launch with programmatic stream serialisation or without.
+//
+//   norm_rows(NormRows)   grid (tokens), block T, no dynamic shared memory. T: a multiple of 32, at most 1024: columns / 4 rounded up is best. The
+//                         same T for the same columns gives the same bits.
+//   gate_rows(GateRows)   grid (tokens * columns / 4 / 256 rounded up), block 256. Columns a multiple of 32 where codes are wanted.
+//   NormRows and GateRows: rows.cuh. To quantise or convert rows as they are, give norm_rows a null weight.
+#include "rows.cuh"
+
+KERNEL void __launch_bounds__(1024) norm_rows(const __grid_constant__ NormRows p) {
+    release_next_grid();
+    wait_for_previous_grid();
+    const size_t row = blockIdx.x;
+    const float* from = p.from + row * p.from_stride;
+    float mean = 0, factor = 1;
+    if (p.weight) {
+        if (p.layer) {
+            float sum = 0;
+            for (int i = threadIdx.x * 4; i < p.columns; i += blockDim.x * 4) {
+                const float4 v = *reinterpret_cast<const float4*>(from + i);
+                sum += (v.x + v.y) + (v.z + v.w);
+            }
+            mean = block_sum(sum) / p.columns;
+        }
+        float sum = 0;
+        for (int i = threadIdx.x * 4; i < p.columns; i += blockDim.x * 4) {
+            const float4 v = *reinterpret_cast<const float4*>(from + i);
+            const float a = v.x - mean, b = v.y - mean, c = v.z - mean, d = v.w - mean;
+            sum += (a * a + b * b) + (c * c + d * d);
+        }
+        factor = 1.0f / sqrtf(block_sum(sum) / p.columns + p.epsilon);
+    }
+    for (int start = threadIdx.x / 32 * 128; start < p.columns; start += blockDim.x * 4) {
+        const int i = start + threadIdx.x % 32 * 4;
+        const bool live = i < p.columns;
+        float4 v = make_float4(0, 0, 0, 0);
+        if (live) {
+            v = *reinterpret_cast<const float4*>(from + i);
+            if (p.weight) {
+                const float4 w = *reinterpret_cast<const float4*>(p.weight + i);
+                v.x = (v.x - mean) * factor * w.x, v.y = (v.y - mean) * factor * w.y, v.z = (v.z - mean) * factor * w.z, v.w = (v.w - mean) * factor * w.w;
+            }
+            if (p.bias) {
+                const float4 b = *reinterpret_cast<const float4*>(p.bias + i);
+                v.x += b.x, v.y += b.y, v.z += b.z, v.w += b.w;
+            }
+        }
+        write_four(p.to, row, p.columns, i, v, live);
+    }
+}
+
+KERNEL void __launch_bounds__(256) gate_rows(const __grid_constant__ GateRows p) {
+    release_next_grid();
+    wait_for_previous_grid();
+    const size_t i = ((size_t)blockIdx.x * 256 + threadIdx.x) * 4;
+    const bool live = i < (size_t)p.tokens * p.columns;
+    float4 v = make_float4(0, 0, 0, 0);
+    if (live) {
+        const float4 u = *reinterpret_cast<const float4*>(p.up + i);
+        if (p.gate) {
+            const float4 g = *reinterpret_cast<const float4*>(p.gate + i);
+            v.x = gated(p.activation, p.gate_scale * g.x, u.x), v.y = gated(p.activation, p.gate_scale * g.y, u.y);
+            v.z = gated(p.activation, p.gate_scale * g.z, u.z), v.w = gated(p.activation, p.gate_scale * g.w, u.w);
+        } else {
+            v.x = activate(p.activation, u.x), v.y = activate(p.activation, u.y), v.z = activate(p.activation, u.z), v.w = activate(p.activation, u.w);
+        }
+    }
+    const size_t row = live ? i / p.columns : 0;
+    write_four(p.to, row, p.columns, (int)(i - row * p.columns), v, live);
+}
