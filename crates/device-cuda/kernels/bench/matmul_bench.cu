@@ -1,0 +1,137 @@
+// Checks matmul_sm90.cu against double precision on awkward sizes, then times it.
+// nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a bench/matmul_bench.cu -o matmul_bench
+#include <cuda.h>
+#include "bench.cuh"
+#include "../matmul_sm90.cu"
+#include "../planes.cu"
+
+typedef void (*MatmulKernel)(Matmul);
+struct Variant { int tokens, cluster, shared, gate_cluster, gate_shared; MatmulKernel plain, gate, experts, experts_gate; };
+static const Variant VARIANTS[] = {
+    {16, 1, 185344, 1, 209920, matmul_n16, gate_up_n16, experts_n16, experts_gate_up_n16},
+    {32, 1, 185344, 1, 185344, matmul_n32, gate_up_n32, experts_n32, experts_gate_up_n32},
+    {64, 1, 197632, 1, 205824, matmul_n64, gate_up_n64, experts_n64, experts_gate_up_n64},
+    {128, 1, 197632, 2, 197632, matmul_n128, gate_up_n128, experts_n128, experts_gate_up_n128},
+    {256, 2, 197632, 0, 0, matmul_n256, nullptr, nullptr, nullptr},
+};
+static CUresult (*encode)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+static TensorMap map(const void* at, long rows, int columns, int box) {
+    TensorMap m;
+    cuuint64_t dims[2] = {(cuuint64_t)columns, (cuuint64_t)rows}, strides[1] = {(cuuint64_t)columns * 2};
+    cuuint32_t boxes[2] = {64, (cuuint32_t)box}, steps[2] = {1, 1};
+    CUresult r = encode((CUtensorMap*)&m, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void*)at, dims, strides, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (r) { printf("encode: %d\n", r); exit(1); }
+    return m;
+}
+static void launch_matmul(MatmulKernel k, const Matmul& p, int tile, int cluster, int shared, bool grouped) {
+    static std::vector<MatmulKernel> prepared;
+    if (std::find(prepared.begin(), prepared.end(), k) == prepared.end()) { CHECK(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)); prepared.push_back(k); }
+    int tiles = (p.rows + 128 * cluster - 1) / (128 * cluster) * cluster * ((p.tokens + tile - 1) / tile) * p.splits;
+    cudaLaunchConfig_t c = {}; c.gridDim = dim3(grouped ? 132 : std::min(132, tiles)); c.blockDim = dim3(384); c.dynamicSmemBytes = shared; c.stream = stream;
+    cudaLaunchAttribute a; a.id = cudaLaunchAttributeClusterDimension; a.val.clusterDim = {(unsigned)cluster, 1, 1};
+    c.attrs = &a; c.numAttrs = cluster > 1 ? 1 : 0;
+    CHECK(cudaLaunchKernelEx(&c, k, p));
+}
+struct Half { std::vector<float> values; u16* at; };
+static Half halves(size_t count, float size) {
+    Half h; std::vector<u16> bits(count); h.values.resize(count);
+    for (size_t i = 0; i < count; i++) bits[i] = to_bf16(normal() * size), h.values[i] = from_bf16(bits[i]);
+    h.at = device(bits); return h;
+}
+static double dot(const Half& w, size_t row, const Half& x, size_t token, int columns) {
+    double s = 0; for (int i = 0; i < columns; i++) s += (double)w.values[row * columns + i] * x.values[token * columns + i]; return s;
+}
+static double silu(double x) { return x / (1 + exp(-x)); }
+
+static void check() {
+    char name[128];
+    float* partials = device<float>(1 << 25); unsigned* counters = device(std::vector<unsigned>(4096, 0));
+    for (auto& v : VARIANTS) {
+        const int sizes[][4] = {{1, 1, 8, 1}, {v.tokens, 128, 64, 1}, {v.tokens - 1, 130, 264, 1}, {v.tokens + 3, 300, 1032, 1}, {v.tokens / 2 + 1, 257, 2048, 3}, {2 * v.tokens + 5, 640, 520, 2}};
+        for (auto& s : sizes) for (int gate = 0; gate < (v.gate ? 2 : 1); gate++) {
+            int tokens = s[0], rows = s[1], columns = s[2], splits = (gate ? v.gate_cluster : v.cluster) > 1 ? 1 : s[3], cluster = gate ? v.gate_cluster : v.cluster;
+            Half x = halves((size_t)tokens * columns, 1), w = halves((size_t)rows * columns, 0.05f), u = halves((size_t)rows * columns, 0.05f);
+            std::vector<float> bias(rows), start((size_t)tokens * rows); for (auto& b : bias) b = normal(); for (auto& b : start) b = normal();
+            Matmul p = {};
+            p.x = map(x.at, tokens, columns, v.tokens / cluster), p.weight = map(w.at, rows, columns, 128), p.up = map(u.at, rows, columns, 128);
+            p.bias = device(bias), p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = splits, p.partials = partials, p.counters = counters, p.gate_scale = 1, p.add = !gate, p.scale = 0.5f;
+            p.to = device(start);
+            std::vector<double> want(start.size());
+            for (int t = 0; t < tokens; t++) for (int r = 0; r < rows; r++) {
+                double y = dot(w, r, x, t, columns) + bias[r];
+                want[(size_t)t * rows + r] = gate ? silu(y) * dot(u, r, x, t, columns) : start[(size_t)t * rows + r] + 0.5 * y;
+            }
+            for (int again = 0; again < 2; again++) {
+                CHECK(cudaMemcpy(p.to, start.data(), start.size() * 4, cudaMemcpyHostToDevice));
+                launch_matmul(gate ? v.gate : v.plain, p, v.tokens, cluster, gate ? v.gate_shared : v.shared, false);
+                snprintf(name, sizeof name, "%s n%d tokens %d rows %d columns %d splits %d", gate ? "gate_up" : "matmul", v.tokens, tokens, rows, columns, splits);
+                verdict(name, distance(host(p.to, start.size()), want), 1e-4);
+            }
+            for (void* f : {(void*)x.at, (void*)w.at, (void*)u.at, (void*)p.to, (void*)p.bias}) CHECK(cudaFree(f));
+        }
+        if (!v.experts) continue;
+        // Experts: some without a token, some with more than a tile.
+        const int experts = 7, rows = 200, columns = 136, counts[experts] = {3, 0, v.tokens + 9, 1, 0, v.tokens, 2};
+        std::vector<int> starts(1, 0); for (int c : counts) starts.push_back(starts.back() + c);
+        const int tokens = starts.back();
+        Half x = halves((size_t)tokens * columns, 1), w = halves((size_t)experts * rows * columns, 0.05f), u = halves((size_t)experts * rows * columns, 0.05f);
+        for (int gate = 0; gate < 2; gate++) {
+            Matmul p = {};
+            p.x = map(x.at, tokens, columns, v.tokens), p.weight = map(w.at, experts * rows, columns, 128), p.up = map(u.at, experts * rows, columns, 128);
+            p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = 1, p.gate_scale = 1, p.experts = experts, p.starts = device(starts);
+            if (gate) p.halves = device<u16>((size_t)tokens * rows); else p.to = device<float>((size_t)tokens * rows);
+            launch_matmul(gate ? v.experts_gate : v.experts, p, v.tokens, 1, gate ? (v.tokens == 128 ? 197632 : v.gate_shared) : v.shared, true);
+            std::vector<double> want((size_t)tokens * rows);
+            for (int e = 0; e < experts; e++) for (int t = starts[e]; t < starts[e + 1]; t++) for (int r = 0; r < rows; r++) {
+                double y = dot(w, (size_t)e * rows + r, x, t, columns);
+                want[(size_t)t * rows + r] = gate ? silu(y) * dot(u, (size_t)e * rows + r, x, t, columns) : y;
+            }
+            std::vector<float> got;
+            if (gate) for (u16 h : host(p.halves, want.size())) got.push_back(from_bf16(h)); else got = host(p.to, want.size());
+            snprintf(name, sizeof name, "experts %s n%d", gate ? "gate_up" : "", v.tokens);
+            verdict(name, distance(got, want), gate ? 4e-3 : 1e-4);
+        }
+    }
+    printf("matmul: %d wrong\n", failures);
+}
+
+int main() {
+    cudaDriverEntryPointQueryResult found;
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void**)&encode, 12000, cudaEnableDefault, &found));
+    check();
+    if (failures) return 1;
+    const size_t POOL = 1ull << 31;
+    u16 *pool = device<u16>(POOL / 2), *x = device<u16>(1 << 26), *out = device<u16>(1 << 26);
+    float *to = device<float>(1 << 27), *partials = device<float>(1 << 26); unsigned* counters = device(std::vector<unsigned>(4096, 0));
+    std::vector<u16> noise(1 << 24); for (auto& n : noise) n = to_bf16(normal());
+    for (size_t at = 0; at < POOL / 2; at += noise.size()) CHECK(cudaMemcpy(pool + at, noise.data(), noise.size() * 2, cudaMemcpyHostToDevice));
+    for (size_t at = 0; at < 1 << 26; at += noise.size()) CHECK(cudaMemcpy(x + at, noise.data(), noise.size() * 2, cudaMemcpyHostToDevice));
+    const int shapes[][2] = {{6144, 4096}, {4096, 4096}, {4096, 12288}, {12288, 4096}, {3072, 1024}, {1024, 3072}};
+    for (int tokens : {4096, 512, 256, 128, 64, 32, 16}) for (auto& s : shapes) for (auto& v : VARIANTS) for (int gate = 0; gate < 2; gate++) for (int splits : {1, 2, 4, 8}) {
+        int rows = s[0], columns = s[1], cluster = gate ? v.gate_cluster : v.cluster;
+        if (gate && (!v.gate || s[0] <= s[1] || s[0] == 6144)) continue;
+        if (tokens > 256 ? v.tokens < 128 : v.tokens != tokens && v.tokens * 2 != tokens) continue;
+        int tiles = (rows + 127) / 128 * ((tokens + v.tokens - 1) / v.tokens);
+        if (splits > 1 && (cluster > 1 || tiles * splits > 264 || columns / splits < 256)) continue;
+        size_t each = (size_t)rows * columns * (gate ? 2 : 1);
+        int count = tokens > 1000 ? 4 : (int)std::min<size_t>(POOL / 2 / each, 40);
+        double us = time_us(count, [&](int i) {
+            Matmul p = {};
+            p.x = map(x, tokens, columns, v.tokens / cluster), p.weight = map(pool + i * each, rows, columns, 128), p.up = map(pool + i * each + (gate ? each / 2 : 0), rows, columns, 128);
+            p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = splits, p.partials = partials, p.counters = counters, p.gate_scale = 1;
+            if (gate) p.halves = out; else p.to = to;
+            launch_matmul(gate ? v.gate : v.plain, p, v.tokens, cluster, gate ? v.gate_shared : v.shared, false);
+        });
+        printf("%-7s n%-3d tokens %4d %5d x %5d splits %d %9.2f us %6.0f TFLOP/s %5.0f GB/s of weights\n", gate ? "gate_up" : "matmul", v.tokens, tokens, rows, columns, splits, us, 2.0 * tokens * each / us * 1e-6, each * 2.0 / us * 1e-3);
+    }
+    // Weights to bf16.
+    for (auto& l : LAYOUTS) if (l.type != 30 && l.type != 0) {
+        const int rows = 12288, columns = 4096; const long blocks = (long)rows * columns / l.block; const int units = rows * (columns / (l.type == 8 ? 16 : l.type == 1 ? 8 : 32));
+        auto k = l.type == 8 ? dequantise_q8_0 : l.type == 2 ? dequantise_q4_0 : l.type == 12 ? dequantise_q4_k : l.type == 13 ? dequantise_q5_k : l.type == 14 ? dequantise_q6_k : dequantise_f16;
+        double us = time_us(10, [&](int i) { k<<<(units + 255) / 256, 256, 0, stream>>>((u8*)pool + (size_t)i * 100000000 / 256 * 256, rows, columns, 0, blocks, out, columns); });
+        double bytes = (double)blocks * l.bytes + 2.0 * rows * columns;
+        printf("dequantise %-5s 12288 x 4096 %8.2f us %6.0f GB/s read and written\n", l.name, us, bytes / us * 1e-3);
+    }
+    return 0;
+}
