@@ -35,15 +35,16 @@ static __device__ __forceinline__ void dequantise_codes(const u8* weight, int ro
     release_next_grid();
     wait_for_previous_grid();
     const int units = columns / Q::UNIT;
-    const long index = (long)blockIdx.x * 256 + threadIdx.x;
-    if (index >= (long)rows * units) return;
+    const long last = (long)rows * units - 1, wanted = (long)blockIdx.x * 256 + threadIdx.x, index = min(wanted, last);
     const long row = index / units;
     const int unit = (int)(index - row * units);
     typename Q::Unpacked u;
     Q::unpack(Q::load(weight, blocks, blocks_before + row * (columns / Q::BLOCK), unit), unit, u);
+    const bool odd = threadIdx.x & 1;
 #pragma unroll
     for (int c = 0; c < Q::CHUNKS; c++) {
-        uint4* out = reinterpret_cast<uint4*>(to + row * to_stride + Q::first(unit) + c * Q::CHUNK_STRIDE);
+        const long at = row * to_stride + Q::first(unit) + c * Q::CHUNK_STRIDE;
+        uint4 out[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             float v[8];
@@ -54,6 +55,13 @@ static __device__ __forceinline__ void dequantise_codes(const u8* weight, int ro
             }
             out[h] = make_uint4(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7]));
         }
+        // Neighbours trade halves, so that a store of two lanes fills a sector of 32 bytes.
+        uint4 give = odd ? out[0] : out[1];
+        give.x = __shfl_xor_sync(~0u, give.x, 1), give.y = __shfl_xor_sync(~0u, give.y, 1), give.z = __shfl_xor_sync(~0u, give.z, 1), give.w = __shfl_xor_sync(~0u, give.w, 1);
+        const long other = __shfl_xor_sync(~0u, wanted <= last ? at : -1, 1), mine = wanted <= last ? at : -1;
+        const long even_at = odd ? other : mine, odd_at = odd ? mine : other;
+        if (even_at >= 0) *reinterpret_cast<uint4*>(to + even_at + 8 * odd) = odd ? give : out[0];
+        if (odd_at >= 0) *reinterpret_cast<uint4*>(to + odd_at + 8 * odd) = odd ? out[1] : give;
     }
 }
 template <class Q>

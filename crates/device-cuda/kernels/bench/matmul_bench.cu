@@ -54,7 +54,7 @@ static void check() {
             std::vector<float> bias(rows), start((size_t)tokens * rows); for (auto& b : bias) b = normal(); for (auto& b : start) b = normal();
             Matmul p = {};
             p.x = map(x.at, tokens, columns, v.tokens / cluster), p.weight = map(w.at, rows, columns, 128), p.up = map(u.at, rows, columns, 128);
-            p.bias = device(bias), p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = splits, p.partials = partials, p.counters = counters, p.gate_scale = 1, p.add = !gate, p.scale = 0.5f;
+            p.bias = device(bias), p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = splits, p.partials = partials, p.counters = counters, p.gate_scale = 1, p.curve = {1, 0, INFINITY, INFINITY, 0}, p.add = !gate, p.scale = 0.5f;
             p.to = device(start);
             std::vector<double> want(start.size());
             for (int t = 0; t < tokens; t++) for (int r = 0; r < rows; r++) {
@@ -78,7 +78,7 @@ static void check() {
         for (int gate = 0; gate < 2; gate++) {
             Matmul p = {};
             p.x = map(x.at, tokens, columns, v.tokens), p.weight = map(w.at, experts * rows, columns, 128), p.up = map(u.at, experts * rows, columns, 128);
-            p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = 1, p.gate_scale = 1, p.experts = experts, p.starts = device(starts);
+            p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = 1, p.gate_scale = 1, p.curve = {1, 0, INFINITY, INFINITY, 0}, p.experts = experts, p.starts = device(starts);
             if (gate) p.halves = device<u16>((size_t)tokens * rows); else p.to = device<float>((size_t)tokens * rows);
             launch_matmul(gate ? v.experts_gate : v.experts, p, v.tokens, 1, gate ? (v.tokens == 128 ? 197632 : v.gate_shared) : v.shared, true);
             std::vector<double> want((size_t)tokens * rows);
@@ -119,7 +119,7 @@ int main() {
         double us = time_us(count, [&](int i) {
             Matmul p = {};
             p.x = map(x, tokens, columns, v.tokens / cluster), p.weight = map(pool + i * each, rows, columns, 128), p.up = map(pool + i * each + (gate ? each / 2 : 0), rows, columns, 128);
-            p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = splits, p.partials = partials, p.counters = counters, p.gate_scale = 1;
+            p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = splits, p.partials = partials, p.counters = counters, p.gate_scale = 1, p.curve = {1, 0, INFINITY, INFINITY, 0};
             if (gate) p.halves = out; else p.to = to;
             launch_matmul(gate ? v.gate : v.plain, p, v.tokens, cluster, gate ? v.gate_shared : v.shared, false);
         });

@@ -1,0 +1,20 @@
+// Attention over the paged cache. Parameters: Attend and AttendTile in attend.cuh; every field is described there.
+//
+// attend_prefill_<dim> (Attend)   grid (heads, tiles), block (128), dynamic shared memory 256 * (2 * dim + 16) bytes
+// attend_decode_<dim> (Attend)    grid (splits, kv_heads * ((heads / kv_heads + 15) / 16), tiles), block (128), the same shared memory; tiles of
+//                                 one token. A block past the parts of its context ends at once: one grid serves every length.
+//     dim: 64 80 96 128 192 256. The cache is f16, or q8_0 where key_scales is set. Set the kernels' maximum of dynamic shared memory.
+// A tile whose count is 0 is left out, so that a grid may have more tiles than there are. Sequences may stand in either kernel.
+// q and to 16-byte aligned. Keys and values of tokens past a sequence's end are never used, whatever lies there.
+// Pages: any multiple of 16 tokens. Sums in f32, weights and queries rounded to f16. Splits: 64, split_tokens 256 are good on an H200.
+#include "attend.cuh"
+
+#define ATTEND(DIM) \
+    KERNEL void __launch_bounds__(128) attend_prefill_##DIM(const __grid_constant__ Attend p) { attend_prefill<DIM>(p); } \
+    KERNEL void __launch_bounds__(128) attend_decode_##DIM(const __grid_constant__ Attend p) { attend_decode<DIM>(p); }
+ATTEND(64)
+ATTEND(80)
+ATTEND(96)
+ATTEND(128)
+ATTEND(192)
+ATTEND(256)
