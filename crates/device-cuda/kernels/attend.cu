@@ -1,12 +1,14 @@
 // Attention over the paged cache. Parameters: Attend and AttendTile in attend.cuh; every field is described there.
 //
-// attend_prefill_<dim> (Attend)   grid (heads, tiles), block (128), dynamic shared memory 256 * (2 * dim + 16) bytes
-// attend_decode_<dim> (Attend)    grid (splits, kv_heads * ((heads / kv_heads + 15) / 16), tiles), block (128), the same shared memory; tiles of
-//                                 one token. A block past the parts of its context ends at once: one grid serves every length.
-//     dim: 64 80 96 128 192 256. The cache is f16, or q8_0 where key_scales is set. Set the kernels' maximum of dynamic shared memory.
+// attend_prefill_<dim> (Attend)   grid (heads, tiles), block (128)
+// attend_decode_<dim> (Attend)    grid (any, kv_heads * ((heads / kv_heads + 15) / 16), tiles), block (128); tiles of one token
+//     dim: 64 80 96 128 192 256. The cache is f16, or q8_0 where key_scales is set.
+//     Dynamic shared memory: 128 * (2 * dim + 16) + 256 * max(dim, dim + 8) = 512 * dim + 4096 bytes, all caches; set the kernels' maximum.
 // A tile whose count is 0 is left out, so that a grid may have more tiles than there are. Sequences may stand in either kernel.
 // q and to 16-byte aligned. Keys and values of tokens past a sequence's end are never used, whatever lies there.
-// Pages: any multiple of 16 tokens. Sums in f32, weights and queries rounded to f16. Splits: 64, split_tokens 256 are good on an H200.
+// Pages: any multiple of 16 tokens. Sums in f32, weights and queries rounded to f16.
+// The first dimension of decode's grid says how many blocks share the parts of a context: it changes no bit, only time. About 400 blocks
+// together fill an H200; more than parts is a waste. What changes bits is `splits` and `split_tokens`.
 #include "attend.cuh"
 
 #define ATTEND(DIM) \

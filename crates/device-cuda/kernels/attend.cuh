@@ -25,13 +25,13 @@ struct Attend {
     const int* pages;
     const AttendTile* tiles;
     const float* sinks;         // (heads), or null
-    float* partials;            // decode: (tiles, heads, splits, head_dim + 2)
+    float* partials;            // decode: (tiles, heads, splits, head_dim + 2), 16-byte aligned
     unsigned* counters;         // decode: (tiles, kv_heads * ((heads / kv_heads + 15) / 16)) zeros, left zeros
     int page_tokens;            // a multiple of 16
     int heads, kv_heads;
     int window;                 // tokens that a query sees, itself included; 0: all
     int both_ways;              // 1: it sees as many behind it too
-    int splits;                 // decode: the most parts of a context
+    int splits;                 // decode: the most parts of a context; even, at most 64
     int split_tokens;           // decode: the least tokens of a part, a multiple of 64
     float scale, soft_cap;      // soft_cap 0: none
 };
@@ -39,9 +39,11 @@ struct Attend {
 static constexpr int TILE_TOKENS = 64;
 static constexpr float LOG2_E = 1.4426950408889634f;
 
+// Shared memory. F16: two tiles, each keys and values. Q8_0: one tile of halves, then two of codes as they come.
 template <int DIM> struct Tiles {
     static constexpr int ROW = DIM * 2 + 16;  // bytes: neighbouring rows begin four banks apart
     static constexpr int BYTES = TILE_TOKENS * ROW;
+    static constexpr int CODES = TILE_TOKENS * DIM;
 };
 
 static __device__ __forceinline__ u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -69,41 +71,73 @@ static __device__ __forceinline__ uint4 widen(uint2 codes, float scale) {
     return make_uint4(pack_half(v[0], v[1]), pack_half(v[2], v[3]), pack_half(v[4], v[5]), pack_half(v[6], v[7]));
 }
 
-// Copies keys and values of tokens first to first + 64 of one head to shared memory; those at `end` and after become zeros. 128 threads, eight
-// to a row.
-template <int DIM>
-static __device__ __forceinline__ void copy_tile(const Attend& p, const int* pages, int head, int first, int end, u8* keys, u8* values) {
-    constexpr int CHUNKS = DIM / 8;
-#pragma unroll
-    for (int i = 0; i < TILE_TOKENS / 16; i++) {
-        const int row = i * 16 + threadIdx.x / 8, token = first + row;
-        const bool live = token < end;
+// Copies keys and values of tokens first to first + 64 of one head towards shared memory; those at `end` and after become zeros. 128 threads, eight
+// to a row. `begin_tile` starts the copy of tile `turn`; `end_tile` waits for it, while the next may be under way, and gives its place.
+template <int DIM> struct Copier {
+    static constexpr int UNITS = (DIM / 16 + 7) / 8;
+    u16 scales[4][UNITS][2];  // q8_0: of the tile that was begun last
+
+    __device__ __forceinline__ long place(const Attend& p, const int* pages, int head, int token, bool live) const {
         const int which = token / p.page_tokens;
-        const long at0 = live ? pages[which] * p.page_stride + head * p.head_stride + (token - which * p.page_tokens) * p.token_stride : 0;
+        return live ? pages[which] * p.page_stride + head * p.head_stride + (token - which * p.page_tokens) * p.token_stride : 0;
+    }
+    __device__ __forceinline__ void begin_tile(const Attend& p, const int* pages, int head, int first, int end, u8* memory, int turn) {
+        constexpr int BYTES = Tiles<DIM>::BYTES, CHUNKS = DIM / 8;
 #pragma unroll
-        for (int c = 0; c < (CHUNKS + 7) / 8; c++) {
-            const int chunk = c * 8 + threadIdx.x % 8;
-            if (CHUNKS % 8 != 0 && chunk >= CHUNKS) break;
-            const long at = at0 + chunk * 8;
-            u8* key = keys + row * Tiles<DIM>::ROW + chunk * 16;
-            u8* value = values + row * Tiles<DIM>::ROW + chunk * 16;
+        for (int i = 0; i < TILE_TOKENS / 16; i++) {
+            const int row = i * 16 + threadIdx.x / 8;
+            const bool live = first + row < end;
+            const long at0 = place(p, pages, head, first + row, live);
             if (!p.key_scales) {
-                copy_async(shared_at(key), p.keys + at * 2, live);
-                copy_async(shared_at(value), p.values + at * 2, live);
-            } else {
-                uint2 k = make_uint2(0, 0), v = make_uint2(0, 0);
-                u16 k_scale = 0, v_scale = 0;
-                if (live) {
-                    k = *reinterpret_cast<const uint2*>(p.keys + at), v = *reinterpret_cast<const uint2*>(p.values + at);
-                    k_scale = p.key_scales[at >> 5], v_scale = p.value_scales[at >> 5];
+#pragma unroll
+                for (int c = 0; c < (CHUNKS + 7) / 8; c++) {
+                    const int chunk = c * 8 + threadIdx.x % 8;
+                    if (CHUNKS % 8 != 0 && chunk >= CHUNKS) break;
+                    u8* to = memory + turn * 2 * BYTES + row * Tiles<DIM>::ROW + chunk * 16;
+                    copy_async(shared_at(to), p.keys + (at0 + chunk * 8) * 2, live);
+                    copy_async(shared_at(to + BYTES), p.values + (at0 + chunk * 8) * 2, live);
                 }
-                *reinterpret_cast<uint4*>(key) = widen(k, half_to_float(k_scale));
-                *reinterpret_cast<uint4*>(value) = widen(v, half_to_float(v_scale));
+            } else {
+#pragma unroll
+                for (int c = 0; c < UNITS; c++) {
+                    const int unit = c * 8 + threadIdx.x % 8;
+                    if (DIM / 16 % 8 != 0 && unit >= DIM / 16) break;
+                    u8* to = memory + 2 * BYTES + turn * 2 * Tiles<DIM>::CODES + row * DIM + unit * 16;
+                    const long at = at0 + unit * 16;
+                    copy_async(shared_at(to), p.keys + at, live);
+                    copy_async(shared_at(to + Tiles<DIM>::CODES), p.values + at, live);
+                    scales[i][c][0] = live ? p.key_scales[at >> 5] : 0, scales[i][c][1] = live ? p.value_scales[at >> 5] : 0;
+                }
             }
         }
+        copy_commit();
     }
-    copy_commit();
-}
+    // Of a tile begun with `old` scales. All threads are done with the tile before. What a thread reads of the codes it has copied itself.
+    static __device__ __forceinline__ u8* end_tile(const Attend& p, const Copier& old, u8* memory, int turn, bool more) {
+        constexpr int BYTES = Tiles<DIM>::BYTES;
+        if (more) copy_wait<1>(); else copy_wait<0>();
+        u8* tile = memory + (p.key_scales ? 0 : turn * 2 * BYTES);
+        if (p.key_scales) {
+#pragma unroll
+            for (int i = 0; i < TILE_TOKENS / 16; i++) {
+#pragma unroll
+                for (int c = 0; c < UNITS; c++) {
+                    const int row = i * 16 + threadIdx.x / 8, unit = c * 8 + threadIdx.x % 8;
+                    if (DIM / 16 % 8 != 0 && unit >= DIM / 16) break;
+#pragma unroll
+                    for (int h = 0; h < 2; h++) {
+                        const uint4 codes = *reinterpret_cast<const uint4*>(memory + 2 * BYTES + (turn * 2 + h) * Tiles<DIM>::CODES + row * DIM + unit * 16);
+                        uint4* to = reinterpret_cast<uint4*>(tile + h * BYTES + row * Tiles<DIM>::ROW + unit * 32);
+                        const float scale = half_to_float(old.scales[i][c][h]);
+                        to[0] = widen(make_uint2(codes.x, codes.y), scale), to[1] = widen(make_uint2(codes.z, codes.w), scale);
+                    }
+                }
+            }
+        }
+        __syncthreads();
+        return tile;
+    }
+};
 
 // The tokens that a query at `position` sees.
 struct Sight { int first, last; };
@@ -232,24 +266,19 @@ static __device__ __forceinline__ void attend_prefill(const Attend& p) {
 #pragma unroll
     for (int d = 0; d < DIM / 8; d++) rows.mixed[d][0] = rows.mixed[d][1] = rows.mixed[d][2] = rows.mixed[d][3] = 0;
     rows.most[0] = rows.most[1] = -INFINITY, rows.sum[0] = rows.sum[1] = 0;
-    constexpr int BYTES = Tiles<DIM>::BYTES;
-    copy_tile<DIM>(p, pages, kv_head, begin, end, memory, memory + BYTES);
+    Copier<DIM> next, old;
+    next.begin_tile(p, pages, kv_head, begin, end, memory, 0);
     int turn = 0;
     for (int first = begin; first < end; first += TILE_TOKENS, turn ^= 1) {
-        u8* here = memory + turn * 2 * BYTES;
-        u8* there = memory + (turn ^ 1) * 2 * BYTES;
-        if (first + TILE_TOKENS < end) {
-            copy_tile<DIM>(p, pages, kv_head, first + TILE_TOKENS, end, there, there + BYTES);
-            copy_wait<1>();
-        } else {
-            copy_wait<0>();
-        }
-        __syncthreads();
+        old = next;
+        const bool more = first + TILE_TOKENS < end;
+        if (more) next.begin_tile(p, pages, kv_head, first + TILE_TOKENS, end, memory, turn ^ 1);
+        const u32 tile = shared_at(Copier<DIM>::end_tile(p, old, memory, turn, more));
         // Wide heads leave registers for the scores of half a tile.
         constexpr int AT_ONCE = DIM < 128 ? TILE_TOKENS : TILE_TOKENS / 2;
 #pragma unroll 1
         for (int part = 0; part < TILE_TOKENS; part += AT_ONCE)
-            if (first + part < warp_last) take_in<DIM, AT_ONCE / 8>(p, q, shared_at(here) + part * Tiles<DIM>::ROW, shared_at(here + BYTES) + part * Tiles<DIM>::ROW, first + part, sight, rows);
+            if (first + part < warp_last) take_in<DIM, AT_ONCE / 8>(p, q, tile + part * Tiles<DIM>::ROW, tile + Tiles<DIM>::BYTES + part * Tiles<DIM>::ROW, first + part, sight, rows);
         __syncthreads();
     }
 #pragma unroll
@@ -271,106 +300,125 @@ template <int DIM>
 static __device__ __forceinline__ void attend_decode(const Attend& p) {
     extern __shared__ __align__(16) u8 memory[];
     __shared__ float mosts[4][16], totals[4][16];
-    __shared__ unsigned arrived;
-    constexpr int BYTES = Tiles<DIM>::BYTES;
+    __shared__ int arrived;
     release_next_grid();
     wait_for_previous_grid();
-    const int group = p.heads / p.kv_heads, parts = (group + 15) / 16;
-    const int kv_head = blockIdx.y / parts, head0 = kv_head * group + blockIdx.y % parts * 16, heads = min(group - blockIdx.y % parts * 16, 16);
+    const int group = p.heads / p.kv_heads, sixteens = (group + 15) / 16;
+    const int kv_head = blockIdx.y / sixteens, head0 = kv_head * group + blockIdx.y % sixteens * 16, heads = min(group - blockIdx.y % sixteens * 16, 16);
     const AttendTile tile = p.tiles[blockIdx.z];
     if (tile.count <= 0) return;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const Sight all = sees(p, tile.position, tile.end);
     // Parts are cut by the length alone, at multiples of 64.
     const int start = all.first / 64 * 64, each = max(((all.last - start + p.splits - 1) / p.splits + 63) / 64 * 64, p.split_tokens);
-    const int splits = (all.last - start + each - 1) / each;
-    if ((int)blockIdx.x >= splits) return;
-    const int begin = start + blockIdx.x * each, end = min(begin + each, all.last);
+    const int parts = (all.last - start + each - 1) / each;
+    if ((int)blockIdx.x >= parts) return;
     const int* pages = p.pages + tile.table;
-    copy_tile<DIM>(p, pages, kv_head, begin, end, memory, memory + BYTES);
-    u32 q[DIM / 16][4];
-    const float* at[2];
-    const Sight sight[2] = {{all.first, end}, {all.first, end}};
-#pragma unroll
-    for (int h = 0; h < 2; h++) at[h] = lane / 4 + 8 * h < heads ? p.q + ((size_t)tile.token * p.heads + head0 + lane / 4 + 8 * h) * DIM : nullptr;
-    load_queries<DIM>(at, q);
-    Rows<DIM> rows;
-#pragma unroll
-    for (int d = 0; d < DIM / 8; d++) rows.mixed[d][0] = rows.mixed[d][1] = rows.mixed[d][2] = rows.mixed[d][3] = 0;
-    rows.most[0] = rows.most[1] = -INFINITY, rows.sum[0] = rows.sum[1] = 0;
-    int turn = 0;
-    for (int first = begin; first < end; first += TILE_TOKENS, turn ^= 1) {
-        u8* here = memory + turn * 2 * BYTES;
-        u8* there = memory + (turn ^ 1) * 2 * BYTES;
-        if (first + TILE_TOKENS < end) {
-            copy_tile<DIM>(p, pages, kv_head, first + TILE_TOKENS, end, there, there + BYTES);
-            copy_wait<1>();
-        } else {
-            copy_wait<0>();
-        }
-        __syncthreads();
-        const int mine = warp * 16;
-        if (first + mine < end) take_in<DIM, 2>(p, q, shared_at(here) + mine * Tiles<DIM>::ROW, shared_at(here + BYTES) + mine * Tiles<DIM>::ROW, first + mine, sight, rows);
-        __syncthreads();
-    }
-    // The four warps' sums, in their order: to shared memory (4, 16, DIM), then added.
-    float* mixed = reinterpret_cast<float*>(memory);
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        float sum = rows.sum[h];
-        sum += __shfl_xor_sync(~0u, sum, 1);
-        sum += __shfl_xor_sync(~0u, sum, 2);
-        const int row = lane / 4 + 8 * h;
-        if ((lane & 3) == 0) mosts[warp][row] = rows.most[h], totals[warp][row] = sum;
-        if (row < heads) {
-#pragma unroll
-            for (int d = 0; d < DIM / 8; d++) *reinterpret_cast<float2*>(mixed + (warp * 16 + row) * DIM + d * 8 + (lane & 3) * 2) = make_float2(rows.mixed[d][2 * h], rows.mixed[d][2 * h + 1]);
-        }
-    }
-    __syncthreads();
+    // Per head: (splits, DIM) sums, then (splits, 2) largest scores and totals.
     float* partials = p.partials + ((size_t)blockIdx.z * p.heads + head0) * p.splits * (DIM + 2);
-    for (int i = threadIdx.x; i < heads * (DIM / 2); i += 128) {
-        const int row = i / (DIM / 2), dim = i % (DIM / 2) * 2;
-        const float most = fmaxf(fmaxf(mosts[0][row], mosts[1][row]), fmaxf(mosts[2][row], mosts[3][row]));
-        float a = 0, b = 0, sum = 0;
+    u32 q[DIM / 16][4];
+    Copier<DIM> next, old;
+    int done = 0;
+    for (int part = blockIdx.x; part < parts; part += gridDim.x, done++) {
+        const int begin = start + part * each, end = min(begin + each, all.last);
+        next.begin_tile(p, pages, kv_head, begin, end, memory, 0);
+        if (done == 0) {
+            const float* at[2];
 #pragma unroll
-        for (int w = 0; w < 4; w++) {
-            if (mosts[w][row] == -INFINITY) continue;
-            const float factor = exp2f(mosts[w][row] - most);
-            const float2 v = *reinterpret_cast<const float2*>(mixed + (w * 16 + row) * DIM + dim);
-            a += factor * v.x, b += factor * v.y, sum += factor * totals[w][row];
+            for (int h = 0; h < 2; h++) at[h] = lane / 4 + 8 * h < heads ? p.q + ((size_t)tile.token * p.heads + head0 + lane / 4 + 8 * h) * DIM : nullptr;
+            load_queries<DIM>(at, q);
         }
-        if (splits == 1) {
-            if (p.sinks) sum += exp2f(p.sinks[head0 + row] * LOG2_E - most);
-            write_two(p, ((size_t)tile.token * p.heads + head0 + row) * DIM + dim, a / sum, b / sum);
-        } else {
-            float* to = partials + ((size_t)row * p.splits + blockIdx.x) * (DIM + 2);
-            __stcg(to + dim, a), __stcg(to + dim + 1, b);
-            if (dim == 0) __stcg(to + DIM, most), __stcg(to + DIM + 1, sum);
+        const Sight sight[2] = {{all.first, end}, {all.first, end}};
+        Rows<DIM> rows;
+#pragma unroll
+        for (int d = 0; d < DIM / 8; d++) rows.mixed[d][0] = rows.mixed[d][1] = rows.mixed[d][2] = rows.mixed[d][3] = 0;
+        rows.most[0] = rows.most[1] = -INFINITY, rows.sum[0] = rows.sum[1] = 0;
+        int turn = 0;
+        for (int first = begin; first < end; first += TILE_TOKENS, turn ^= 1) {
+            old = next;
+            const bool more = first + TILE_TOKENS < end;
+            if (more) next.begin_tile(p, pages, kv_head, first + TILE_TOKENS, end, memory, turn ^ 1);
+            const u32 here = shared_at(Copier<DIM>::end_tile(p, old, memory, turn, more)) + warp * 16 * Tiles<DIM>::ROW;
+            if (first + warp * 16 < end) take_in<DIM, 2>(p, q, here, here + Tiles<DIM>::BYTES, first + warp * 16, sight, rows);
+            __syncthreads();
         }
+        // The four warps' sums, in their order: to shared memory (4, 16, DIM), then added.
+        float* mixed = reinterpret_cast<float*>(memory);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            float sum = rows.sum[h];
+            sum += __shfl_xor_sync(~0u, sum, 1);
+            sum += __shfl_xor_sync(~0u, sum, 2);
+            const int row = lane / 4 + 8 * h;
+            if ((lane & 3) == 0) mosts[warp][row] = rows.most[h], totals[warp][row] = sum;
+            if (row < heads) {
+#pragma unroll
+                for (int d = 0; d < DIM / 8; d++) *reinterpret_cast<float2*>(mixed + (warp * 16 + row) * DIM + d * 8 + (lane & 3) * 2) = make_float2(rows.mixed[d][2 * h], rows.mixed[d][2 * h + 1]);
+            }
+        }
+        __syncthreads();
+        for (int i = threadIdx.x; i < heads * (DIM / 4); i += 128) {
+            const int row = i / (DIM / 4), dim = i % (DIM / 4) * 4;
+            const float most = fmaxf(fmaxf(mosts[0][row], mosts[1][row]), fmaxf(mosts[2][row], mosts[3][row]));
+            float4 v = make_float4(0, 0, 0, 0);
+            float sum = 0;
+#pragma unroll
+            for (int w = 0; w < 4; w++) {
+                if (mosts[w][row] == -INFINITY) continue;
+                const float factor = exp2f(mosts[w][row] - most);
+                const float4 a = *reinterpret_cast<const float4*>(mixed + (w * 16 + row) * DIM + dim);
+                v.x += factor * a.x, v.y += factor * a.y, v.z += factor * a.z, v.w += factor * a.w, sum += factor * totals[w][row];
+            }
+            if (parts == 1) {
+                if (p.sinks) sum += exp2f(p.sinks[head0 + row] * LOG2_E - most);
+                const size_t to = ((size_t)tile.token * p.heads + head0 + row) * DIM + dim;
+                write_two(p, to, v.x / sum, v.y / sum), write_two(p, to + 2, v.z / sum, v.w / sum);
+            } else {
+                float* head = partials + (size_t)row * p.splits * (DIM + 2);
+                __stcg(reinterpret_cast<float4*>(head + part * DIM + dim), v);
+                if (dim == 0) __stcg(reinterpret_cast<float2*>(head + p.splits * DIM + part * 2), make_float2(most, sum));
+            }
+        }
+        if (parts == 1) return;
+        __syncthreads();
     }
-    if (splits == 1) return;
     __threadfence();
     __syncthreads();
     unsigned* counter = p.counters + (size_t)blockIdx.z * gridDim.y + blockIdx.y;
-    if (threadIdx.x == 0) arrived = atomicAdd(counter, 1);
+    if (threadIdx.x == 0) arrived = (int)atomicAdd(counter, done) + done;
     __syncthreads();
-    if (arrived != splits - 1) return;
+    if (arrived != parts) return;
     __threadfence();
     if (threadIdx.x == 0) *counter = 0;
-    for (int i = threadIdx.x; i < heads * (DIM / 2); i += 128) {
-        const int row = i / (DIM / 2), dim = i % (DIM / 2) * 2;
-        const float* from = partials + (size_t)row * p.splits * (DIM + 2);
-        float most = -INFINITY;
-        for (int s = 0; s < splits; s++) most = fmaxf(most, __ldcg(from + s * (DIM + 2) + DIM));
-        float a = 0, b = 0, sum = 0;
-#pragma unroll 4
-        for (int s = 0; s < splits; s++) {
-            const float* part = from + s * (DIM + 2);
-            const float factor = exp2f(__ldcg(part + DIM) - most);
-            a += factor * __ldcg(part + dim), b += factor * __ldcg(part + dim + 1), sum += factor * __ldcg(part + DIM + 1);
+    // The last block adds the parts: first each part's factor (heads, parts), a warp to a head, then the sums.
+    float* factors = reinterpret_cast<float*>(memory);
+    for (int row = warp; row < heads; row += 4) {
+        const float* stats = partials + (size_t)row * p.splits * (DIM + 2) + p.splits * DIM;
+        float most = -INFINITY, sum = 0;
+        for (int s = lane; s < parts; s += 32) most = fmaxf(most, __ldcg(stats + 2 * s));
+        most = warp_max(most);
+        for (int s = lane; s < parts; s += 32) {
+            const float2 part = __ldcg(reinterpret_cast<const float2*>(stats + 2 * s));
+            const float factor = exp2f(part.x - most);
+            factors[row * parts + s] = factor, sum += factor * part.y;
         }
+        sum = warp_sum(sum);
         if (p.sinks) sum += exp2f(p.sinks[head0 + row] * LOG2_E - most);
-        write_two(p, ((size_t)tile.token * p.heads + head0 + row) * DIM + dim, a / sum, b / sum);
+        if (lane == 0) totals[0][row] = sum;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < heads * (DIM / 4); i += 128) {
+        const int row = i / (DIM / 4), dim = i % (DIM / 4) * 4;
+        const float* from = partials + (size_t)row * p.splits * (DIM + 2) + dim;
+        float4 v = make_float4(0, 0, 0, 0);
+#pragma unroll 8
+        for (int s = 0; s < parts; s++) {
+            const float factor = factors[row * parts + s];
+            const float4 a = __ldcg(reinterpret_cast<const float4*>(from + s * DIM));
+            v.x += factor * a.x, v.y += factor * a.y, v.z += factor * a.z, v.w += factor * a.w;
+        }
+        const float sum = totals[0][row];
+        const size_t to = ((size_t)tile.token * p.heads + head0 + row) * DIM + dim;
+        write_two(p, to, v.x / sum, v.y / sum), write_two(p, to + 2, v.z / sum, v.w / sum);
     }
 }

@@ -34,17 +34,17 @@ template <class Q>
 static __device__ __forceinline__ void dequantise_codes(const u8* weight, int rows, int columns, long blocks_before, long blocks, u16* to, int to_stride) {
     release_next_grid();
     wait_for_previous_grid();
+    __shared__ uint4 tile[256 * Q::UNIT / 8];
     const int units = columns / Q::UNIT;
-    const long last = (long)rows * units - 1, wanted = (long)blockIdx.x * 256 + threadIdx.x, index = min(wanted, last);
+    const long last = (long)rows * units - 1, first = (long)blockIdx.x * 256, index = min(first + threadIdx.x, last);
     const long row = index / units;
     const int unit = (int)(index - row * units);
     typename Q::Unpacked u;
     Q::unpack(Q::load(weight, blocks, blocks_before + row * (columns / Q::BLOCK), unit), unit, u);
-    const bool odd = threadIdx.x & 1;
+    // 256 units are whole blocks, and so is a row: a block's units are all here.
+    const int local = threadIdx.x - unit % (Q::BLOCK / Q::UNIT), at0 = local * Q::UNIT + Q::first(unit % (Q::BLOCK / Q::UNIT));
 #pragma unroll
     for (int c = 0; c < Q::CHUNKS; c++) {
-        const long at = row * to_stride + Q::first(unit) + c * Q::CHUNK_STRIDE;
-        uint4 out[2];
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             float v[8];
@@ -53,15 +53,16 @@ static __device__ __forceinline__ void dequantise_codes(const u8* weight, int ro
                 v[i] = u.scale[c] * (float)(signed char)(u.code[c][2 * h + i / 4] >> (8 * (i % 4)));
                 if (Q::SHIFTED) v[i] -= u.shift[c];
             }
-            out[h] = make_uint4(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7]));
+            if (first + threadIdx.x <= last) tile[at0 / 8 + c * (Q::CHUNK_STRIDE / 8) + h] = make_uint4(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7]));
         }
-        // Neighbours trade halves, so that a store of two lanes fills a sector of 32 bytes.
-        uint4 give = odd ? out[0] : out[1];
-        give.x = __shfl_xor_sync(~0u, give.x, 1), give.y = __shfl_xor_sync(~0u, give.y, 1), give.z = __shfl_xor_sync(~0u, give.z, 1), give.w = __shfl_xor_sync(~0u, give.w, 1);
-        const long other = __shfl_xor_sync(~0u, wanted <= last ? at : -1, 1), mine = wanted <= last ? at : -1;
-        const long even_at = odd ? other : mine, odd_at = odd ? mine : other;
-        if (even_at >= 0) *reinterpret_cast<uint4*>(to + even_at + 8 * odd) = odd ? give : out[0];
-        if (odd_at >= 0) *reinterpret_cast<uint4*>(to + odd_at + 8 * odd) = odd ? out[1] : give;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < Q::UNIT / 8; i++) {
+        const long eight = first * (Q::UNIT / 8) + i * 256 + threadIdx.x;
+        if (eight >= (last + 1) * (Q::UNIT / 8)) continue;
+        const long to_row = to_stride == columns ? 0 : eight / (columns / 8);
+        *reinterpret_cast<uint4*>(to + to_row * (to_stride - columns) + eight * 8) = tile[i * 256 + threadIdx.x];
     }
 }
 template <class Q>

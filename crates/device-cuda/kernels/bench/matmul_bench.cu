@@ -11,8 +11,8 @@ static const Variant VARIANTS[] = {
     {16, 1, 185344, 1, 209920, matmul_n16, gate_up_n16, experts_n16, experts_gate_up_n16},
     {32, 1, 185344, 1, 185344, matmul_n32, gate_up_n32, experts_n32, experts_gate_up_n32},
     {64, 1, 197632, 1, 205824, matmul_n64, gate_up_n64, experts_n64, experts_gate_up_n64},
-    {128, 1, 197632, 2, 197632, matmul_n128, gate_up_n128, experts_n128, experts_gate_up_n128},
-    {256, 2, 197632, 0, 0, matmul_n256, nullptr, nullptr, nullptr},
+    {128, 1, 197632, 1, 197632, matmul_n128, gate_up_n128, experts_n128, experts_gate_up_n128},
+    {256, 1, 197632, 0, 0, matmul_n256, nullptr, nullptr, nullptr},
 };
 static CUresult (*encode)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 static TensorMap map(const void* at, long rows, int columns, int box) {
