@@ -6,13 +6,12 @@
 #include "../planes.cu"
 
 typedef void (*MatmulKernel)(Matmul);
-struct Variant { int tokens, cluster, shared, gate_cluster, gate_shared; MatmulKernel plain, gate, experts, experts_gate; };
+struct Variant { int tokens, shared; MatmulKernel plain, gate, experts, experts_gate; };
 static const Variant VARIANTS[] = {
-    {16, 1, 185344, 1, 209920, matmul_n16, gate_up_n16, experts_n16, experts_gate_up_n16},
-    {32, 1, 185344, 1, 185344, matmul_n32, gate_up_n32, experts_n32, experts_gate_up_n32},
-    {64, 1, 197632, 1, 205824, matmul_n64, gate_up_n64, experts_n64, experts_gate_up_n64},
-    {128, 1, 197632, 1, 197632, matmul_n128, gate_up_n128, experts_n128, experts_gate_up_n128},
-    {256, 1, 197632, 0, 0, matmul_n256, nullptr, nullptr, nullptr},
+    {16, 203776, matmul_n16, gate_up_n16, experts_n16, experts_gate_up_n16},
+    {32, 205824, matmul_n32, gate_up_n32, experts_n32, experts_gate_up_n32},
+    {64, 197632, matmul_n64, gate_up_n64, experts_n64, experts_gate_up_n64},
+    {128, 197632, matmul_n128, gate_up_n128, experts_n128, experts_gate_up_n128},
 };
 static CUresult (*encode)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*, const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 static TensorMap map(const void* at, long rows, int columns, int box) {
@@ -23,13 +22,11 @@ static TensorMap map(const void* at, long rows, int columns, int box) {
     if (r) { printf("encode: %d\n", r); exit(1); }
     return m;
 }
-static void launch_matmul(MatmulKernel k, const Matmul& p, int tile, int cluster, int shared, bool grouped) {
+static void launch_matmul(MatmulKernel k, const Matmul& p, int tile, int rows, int shared, bool grouped) {
     static std::vector<MatmulKernel> prepared;
     if (std::find(prepared.begin(), prepared.end(), k) == prepared.end()) { CHECK(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)); prepared.push_back(k); }
-    int tiles = (p.rows + 128 * cluster - 1) / (128 * cluster) * cluster * ((p.tokens + tile - 1) / tile) * p.splits;
+    int tiles = (p.rows + rows - 1) / rows * ((p.tokens + tile - 1) / tile) * p.splits;
     cudaLaunchConfig_t c = {}; c.gridDim = dim3(grouped ? 132 : std::min(132, tiles)); c.blockDim = dim3(384); c.dynamicSmemBytes = shared; c.stream = stream;
-    cudaLaunchAttribute a; a.id = cudaLaunchAttributeClusterDimension; a.val.clusterDim = {(unsigned)cluster, 1, 1};
-    c.attrs = &a; c.numAttrs = cluster > 1 ? 1 : 0;
     CHECK(cudaLaunchKernelEx(&c, k, p));
 }
 struct Half { std::vector<float> values; u16* at; };
@@ -49,11 +46,11 @@ static void check() {
     for (auto& v : VARIANTS) {
         const int sizes[][4] = {{1, 1, 8, 1}, {v.tokens, 128, 64, 1}, {v.tokens - 1, 130, 264, 1}, {v.tokens + 3, 300, 1032, 1}, {v.tokens / 2 + 1, 257, 2048, 3}, {2 * v.tokens + 5, 640, 520, 2}};
         for (auto& s : sizes) for (int gate = 0; gate < (v.gate ? 2 : 1); gate++) {
-            int tokens = s[0], rows = s[1], columns = s[2], splits = (gate ? v.gate_cluster : v.cluster) > 1 ? 1 : s[3], cluster = gate ? v.gate_cluster : v.cluster;
+            int tokens = s[0], rows = s[1], columns = s[2], splits = v.tokens == 128 ? 1 : s[3];
             Half x = halves((size_t)tokens * columns, 1), w = halves((size_t)rows * columns, 0.05f), u = halves((size_t)rows * columns, 0.05f);
             std::vector<float> bias(rows), start((size_t)tokens * rows); for (auto& b : bias) b = normal(); for (auto& b : start) b = normal();
             Matmul p = {};
-            p.x = map(x.at, tokens, columns, v.tokens / cluster), p.weight = map(w.at, rows, columns, 128), p.up = map(u.at, rows, columns, 128);
+            p.x = map(x.at, tokens, columns, v.tokens), p.weight = map(w.at, rows, columns, 64), p.up = map(u.at, rows, columns, 64);
             p.bias = device(bias), p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = splits, p.partials = partials, p.counters = counters, p.gate_scale = 1, p.curve = {1, 0, INFINITY, INFINITY, 0}, p.add = !gate, p.scale = 0.5f;
             p.to = device(start);
             std::vector<double> want(start.size());
@@ -63,9 +60,17 @@ static void check() {
             }
             for (int again = 0; again < 2; again++) {
                 CHECK(cudaMemcpy(p.to, start.data(), start.size() * 4, cudaMemcpyHostToDevice));
-                launch_matmul(gate ? v.gate : v.plain, p, v.tokens, cluster, gate ? v.gate_shared : v.shared, false);
+                launch_matmul(gate ? v.gate : v.plain, p, v.tokens, gate ? 64 : 128, v.shared, false);
                 snprintf(name, sizeof name, "%s n%d tokens %d rows %d columns %d splits %d", gate ? "gate_up" : "matmul", v.tokens, tokens, rows, columns, splits);
                 verdict(name, distance(host(p.to, start.size()), want), 1e-4);
+                if (gate) {
+                    Matmul h = p;
+                    h.to = nullptr, h.halves = device<u16>(start.size());
+                    launch_matmul(v.gate, h, v.tokens, 64, v.shared, false);
+                    std::vector<float> got; for (u16 b : host(h.halves, start.size())) got.push_back(from_bf16(b));
+                    verdict("  as bf16", distance(got, want), 4e-3);
+                    CHECK(cudaFree(h.halves));
+                }
             }
             for (void* f : {(void*)x.at, (void*)w.at, (void*)u.at, (void*)p.to, (void*)p.bias}) CHECK(cudaFree(f));
         }
@@ -77,10 +82,10 @@ static void check() {
         Half x = halves((size_t)tokens * columns, 1), w = halves((size_t)experts * rows * columns, 0.05f), u = halves((size_t)experts * rows * columns, 0.05f);
         for (int gate = 0; gate < 2; gate++) {
             Matmul p = {};
-            p.x = map(x.at, tokens, columns, v.tokens), p.weight = map(w.at, experts * rows, columns, 128), p.up = map(u.at, experts * rows, columns, 128);
+            p.x = map(x.at, tokens, columns, v.tokens), p.weight = map(w.at, experts * rows, columns, 64), p.up = map(u.at, experts * rows, columns, 64);
             p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = 1, p.gate_scale = 1, p.curve = {1, 0, INFINITY, INFINITY, 0}, p.experts = experts, p.starts = device(starts);
             if (gate) p.halves = device<u16>((size_t)tokens * rows); else p.to = device<float>((size_t)tokens * rows);
-            launch_matmul(gate ? v.experts_gate : v.experts, p, v.tokens, 1, gate ? (v.tokens == 128 ? 197632 : v.gate_shared) : v.shared, true);
+            launch_matmul(gate ? v.experts_gate : v.experts, p, v.tokens, gate ? 64 : 128, v.shared, true);
             std::vector<double> want((size_t)tokens * rows);
             for (int e = 0; e < experts; e++) for (int t = starts[e]; t < starts[e + 1]; t++) for (int r = 0; r < rows; r++) {
                 double y = dot(w, (size_t)e * rows + r, x, t, columns);
@@ -109,19 +114,19 @@ int main() {
     for (size_t at = 0; at < 1 << 26; at += noise.size()) CHECK(cudaMemcpy(x + at, noise.data(), noise.size() * 2, cudaMemcpyHostToDevice));
     const int shapes[][2] = {{6144, 4096}, {4096, 4096}, {4096, 12288}, {12288, 4096}, {3072, 1024}, {1024, 3072}};
     for (int tokens : {4096, 512, 256, 128, 64, 32, 16}) for (auto& s : shapes) for (auto& v : VARIANTS) for (int gate = 0; gate < 2; gate++) for (int splits : {1, 2, 4, 8}) {
-        int rows = s[0], columns = s[1], cluster = gate ? v.gate_cluster : v.cluster;
+        int rows = s[0], columns = s[1];
         if (gate && (!v.gate || s[0] <= s[1] || s[0] == 6144)) continue;
         if (tokens > 256 ? v.tokens < 128 : v.tokens != tokens && v.tokens * 2 != tokens) continue;
-        int tiles = (rows + 127) / 128 * ((tokens + v.tokens - 1) / v.tokens);
-        if (splits > 1 && (cluster > 1 || tiles * splits > 264 || columns / splits < 256)) continue;
+        int tiles = (rows + 127) / (gate ? 64 : 128) * ((tokens + v.tokens - 1) / v.tokens);
+        if (splits > 1 && (v.tokens == 128 || tiles * splits > 264 || columns / splits < 256)) continue;
         size_t each = (size_t)rows * columns * (gate ? 2 : 1);
         int count = tokens > 1000 ? 4 : (int)std::min<size_t>(POOL / 2 / each, 40);
         double us = time_us(count, [&](int i) {
             Matmul p = {};
-            p.x = map(x, tokens, columns, v.tokens / cluster), p.weight = map(pool + i * each, rows, columns, 128), p.up = map(pool + i * each + (gate ? each / 2 : 0), rows, columns, 128);
+            p.x = map(x, tokens, columns, v.tokens), p.weight = map(pool + i * each, rows, columns, 64), p.up = map(pool + i * each + (gate ? each / 2 : 0), rows, columns, 64);
             p.rows = rows, p.tokens = tokens, p.columns = columns, p.to_stride = rows, p.splits = splits, p.partials = partials, p.counters = counters, p.gate_scale = 1, p.curve = {1, 0, INFINITY, INFINITY, 0};
             if (gate) p.halves = out; else p.to = to;
-            launch_matmul(gate ? v.gate : v.plain, p, v.tokens, cluster, gate ? v.gate_shared : v.shared, false);
+            launch_matmul(gate ? v.gate : v.plain, p, v.tokens, gate ? 64 : 128, v.shared, false);
         });
         printf("%-7s n%-3d tokens %4d %5d x %5d splits %d %9.2f us %6.0f TFLOP/s %5.0f GB/s of weights\n", gate ? "gate_up" : "matmul", v.tokens, tokens, rows, columns, splits, us, 2.0 * tokens * each / us * 1e-6, each * 2.0 / us * 1e-3);
     }
