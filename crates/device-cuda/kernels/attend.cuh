@@ -5,7 +5,7 @@
 // key-value head, so that the cache is read once for all of them; the four warps take 16 tokens of each tile, blocks take parts of the context
 // whose size depends on its length alone, and the last block of a head adds the parts in their order.
 #pragma once
-#include "device.cuh"
+#include "rows.cuh"
 
 // Up to 64 neighbouring query tokens of one sequence; for decode exactly one.
 struct AttendTile {
@@ -19,6 +19,8 @@ struct Attend {
     const float* q;             // (tokens, heads, head_dim)
     float* to;                  // (tokens, heads, head_dim), or null
     u16* halves;                // the same as bf16, or null
+    signed char* codes;         // decode of a head_dim that is a multiple of 32: the same in blocks of codes, what the next product reads; or null
+    BlockMeta* metas;
     const u8 *keys, *values;    // element (page, head, token, dim) at page * page_stride + head * head_stride + token * token_stride + dim
     const u16 *key_scales, *value_scales;  // q8_0: f16, at the element's place / 32; null: keys and values are f16
     long page_stride, head_stride, token_stride;  // in elements, multiples of 8; for q8_0 multiples of 32
@@ -239,6 +241,14 @@ static __device__ __forceinline__ void write_two(const Attend& p, size_t at, flo
     if (p.halves) *reinterpret_cast<u32*>(p.halves + at) = pack_bf16(a, b);
 }
 
+// Four values of a head. All lanes of a warp are here where DIM is a multiple of 128, else those of whole blocks of 32.
+template <int DIM>
+static __device__ __forceinline__ void write_heads(const Attend& p, size_t token, int head, int dim, float4 v, float sum) {
+    v = make_float4(v.x / sum, v.y / sum, v.z / sum, v.w / sum);
+    const RowOutputs to = {p.to, DIM % 32 == 0 ? p.codes : nullptr, p.metas, p.halves, p.heads * DIM};
+    write_four(to, token, p.heads * DIM, head * DIM + dim, v, true);
+}
+
 template <int DIM>
 static __device__ __forceinline__ void attend_prefill(const Attend& p) {
     extern __shared__ __align__(16) u8 memory[];
@@ -371,8 +381,7 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
             }
             if (parts == 1) {
                 if (p.sinks) sum += exp2f(p.sinks[head0 + row] * LOG2_E - most);
-                const size_t to = ((size_t)tile.token * p.heads + head0 + row) * DIM + dim;
-                write_two(p, to, v.x / sum, v.y / sum), write_two(p, to + 2, v.z / sum, v.w / sum);
+                write_heads<DIM>(p, tile.token, head0 + row, dim, v, sum);
             } else {
                 float* head = partials + (size_t)row * p.splits * (DIM + 2);
                 __stcg(reinterpret_cast<float4*>(head + part * DIM + dim), v);
@@ -417,8 +426,6 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
             const float4 a = __ldcg(reinterpret_cast<const float4*>(from + s * DIM));
             v.x += factor * a.x, v.y += factor * a.y, v.z += factor * a.z, v.w += factor * a.w;
         }
-        const float sum = totals[0][row];
-        const size_t to = ((size_t)tile.token * p.heads + head0 + row) * DIM + dim;
-        write_two(p, to, v.x / sum, v.y / sum), write_two(p, to + 2, v.z / sum, v.w / sum);
+        write_heads<DIM>(p, tile.token, head0 + row, dim, v, totals[0][row]);
     }
 }

@@ -84,6 +84,7 @@ static void check_case(const Variant& v, const Case& c, int splits, int split_to
     char name[160];
     for (int which = 0; which < 3; which++) {
         p.to = device<float>(q.size()), p.halves = device<u16>(q.size());
+        p.codes = which && dim % 32 == 0 ? device<signed char>(q.size()) : nullptr, p.metas = device<BlockMeta>(q.size() / 32 + 1);
         p.tiles = device(which == 0 ? prefill : decode);
         if (which == 0) go(v.prefill, dim3(c.heads, prefill.size()), dim, p);
         else go(v.decode, dim3(which == 1 ? splits : 2, c.kv_heads * parts, decode.size()), dim, p);
@@ -91,6 +92,14 @@ static void check_case(const Variant& v, const Case& c, int splits, int split_to
         verdict(name, distance(host(p.to, q.size()), want), 1.5e-3);
         std::vector<float> h; for (u16 b : host(p.halves, q.size())) h.push_back(from_bf16(b));
         verdict("  as bf16", distance(h, want), 4e-3);
+        if (p.codes) {
+            std::vector<float> k(q.size());
+            auto codes = host(p.codes, q.size()); auto metas = host(p.metas, q.size() / 32); auto plain = host(p.to, q.size());
+            double worst = 0;
+            for (size_t i = 0; i < q.size(); i++) worst = std::max(worst, fabs(metas[i / 32].scale * codes[i] - (double)plain[i]) / (metas[i / 32].scale + 1e-30));
+            for (size_t b = 0; b < metas.size(); b++) for (int half = 0; half < 2; half++) { int sum = 0; for (int i = 0; i < 16; i++) sum += codes[b * 32 + half * 16 + i]; if (sum != metas[b].sums[half]) worst = 1e9; }
+            verdict("  as codes", worst, 0.501);
+        }
         CHECK(cudaFree(p.to)); CHECK(cudaFree(p.halves)); CHECK(cudaFree((void*)p.tiles));
     }
     for (void* f : {(void*)p.q, (void*)p.keys, (void*)p.values, (void*)p.key_scales, (void*)p.value_scales, (void*)p.pages, (void*)p.sinks, (void*)p.partials, (void*)p.counters}) CHECK(cudaFree(f));

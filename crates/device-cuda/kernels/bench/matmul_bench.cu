@@ -1,8 +1,10 @@
-// Checks matmul_sm90.cu against double precision on awkward sizes, then times it.
+// Checks matmul_sm90.cu and matmul_mma.cu against double precision on awkward sizes, then times it.
 // nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a bench/matmul_bench.cu -o matmul_bench
 #include <cuda.h>
 #include "bench.cuh"
 #include "../matmul_sm90.cu"
+#undef MATMULS
+#include "../matmul_mma.cu"
 #include "../planes.cu"
 
 typedef void (*MatmulKernel)(Matmul);
@@ -22,12 +24,28 @@ static TensorMap map(const void* at, long rows, int columns, int box) {
     if (r) { printf("encode: %d\n", r); exit(1); }
     return m;
 }
+static int blocks_most = 132;
 static void launch_matmul(MatmulKernel k, const Matmul& p, int tile, int rows, int shared, bool grouped) {
     static std::vector<MatmulKernel> prepared;
     if (std::find(prepared.begin(), prepared.end(), k) == prepared.end()) { CHECK(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)); prepared.push_back(k); }
     int tiles = (p.rows + rows - 1) / rows * ((p.tokens + tile - 1) / tile) * p.splits;
-    cudaLaunchConfig_t c = {}; c.gridDim = dim3(grouped ? 132 : std::min(132, tiles)); c.blockDim = dim3(384); c.dynamicSmemBytes = shared; c.stream = stream;
+    cudaLaunchConfig_t c = {}; c.gridDim = dim3(grouped ? blocks_most : std::min(blocks_most, tiles)); c.blockDim = dim3(384); c.dynamicSmemBytes = shared; c.stream = stream;
     CHECK(cudaLaunchKernelEx(&c, k, p));
+}
+typedef void (*MmaKernel)(MatmulMma);
+// The same task by mma.sync: tiles of 32 or 128 tokens.
+static MmaKernel mma_kernel(int tile, bool gate, bool grouped) {
+    return tile == 32 ? grouped ? gate ? experts_gate_up_mma_n32 : experts_mma_n32 : gate ? gate_up_mma_n32 : matmul_mma_n32
+                      : grouped ? gate ? experts_gate_up_mma_n128 : experts_mma_n128 : gate ? gate_up_mma_n128 : matmul_mma_n128;
+}
+static void launch_mma(const Matmul& like, const u16* x, const u16* weight, const u16* up, int tile, bool gate, bool grouped) {
+    MatmulMma p = {};
+    static_cast<MatmulTask&>(p) = like;
+    p.x = x, p.weight = weight, p.up = up, p.splits = 1;
+    auto k = mma_kernel(tile, gate, grouped);
+    const int shared = 3 * (16384 + 128 * tile), rows = gate ? 64 : 128;
+    CHECK(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    launch(k, dim3(grouped ? 5 : (p.rows + rows - 1) / rows * ((p.tokens + tile - 1) / tile)), 256, shared, p);
 }
 struct Half { std::vector<float> values; u16* at; };
 static Half halves(size_t count, float size) {
@@ -58,7 +76,9 @@ static void check() {
                 double y = dot(w, r, x, t, columns) + bias[r];
                 want[(size_t)t * rows + r] = gate ? silu(y) * dot(u, r, x, t, columns) : start[(size_t)t * rows + r] + 0.5 * y;
             }
-            for (int again = 0; again < 2; again++) {
+            // A block to a tile, then few blocks for many.
+            for (int again = 0; again < 3; again++) {
+                blocks_most = again == 0 ? 132 : again == 1 ? 2 : 1;
                 CHECK(cudaMemcpy(p.to, start.data(), start.size() * 4, cudaMemcpyHostToDevice));
                 launch_matmul(gate ? v.gate : v.plain, p, v.tokens, gate ? 64 : 128, v.shared, false);
                 snprintf(name, sizeof name, "%s n%d tokens %d rows %d columns %d splits %d", gate ? "gate_up" : "matmul", v.tokens, tokens, rows, columns, splits);
@@ -72,9 +92,14 @@ static void check() {
                     CHECK(cudaFree(h.halves));
                 }
             }
+            if (v.tokens == 32 || v.tokens == 128) {
+                CHECK(cudaMemcpy(p.to, start.data(), start.size() * 4, cudaMemcpyHostToDevice));
+                launch_mma(p, x.at, w.at, u.at, v.tokens, gate, false);
+                verdict("  by mma.sync", distance(host(p.to, start.size()), want), 1e-4);
+            }
             for (void* f : {(void*)x.at, (void*)w.at, (void*)u.at, (void*)p.to, (void*)p.bias}) CHECK(cudaFree(f));
         }
-        if (!v.experts) continue;
+        blocks_most = 3;
         // Experts: some without a token, some with more than a tile.
         const int experts = 7, rows = 200, columns = 136, counts[experts] = {3, 0, v.tokens + 9, 1, 0, v.tokens, 2};
         std::vector<int> starts(1, 0); for (int c : counts) starts.push_back(starts.back() + c);
@@ -95,6 +120,13 @@ static void check() {
             if (gate) for (u16 h : host(p.halves, want.size())) got.push_back(from_bf16(h)); else got = host(p.to, want.size());
             snprintf(name, sizeof name, "experts %s n%d", gate ? "gate_up" : "", v.tokens);
             verdict(name, distance(got, want), gate ? 4e-3 : 1e-4);
+            if (v.tokens == 32 || v.tokens == 128) {
+                if (gate) CHECK(cudaMemset(p.halves, 0xff, want.size() * 2)); else CHECK(cudaMemset(p.to, 0xff, want.size() * 4));
+                launch_mma(p, x.at, w.at, u.at, v.tokens, gate, true);
+                got.clear();
+                if (gate) for (u16 h : host(p.halves, want.size())) got.push_back(from_bf16(h)); else got = host(p.to, want.size());
+                verdict("  by mma.sync", distance(got, want), gate ? 4e-3 : 1e-4);
+            }
         }
     }
     printf("matmul: %d wrong\n", failures);
@@ -105,6 +137,7 @@ int main() {
     CHECK(cudaStreamCreate(&stream));
     CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void**)&encode, 12000, cudaEnableDefault, &found));
     check();
+    blocks_most = 132;
     if (failures) return 1;
     const size_t POOL = 1ull << 31;
     u16 *pool = device<u16>(POOL / 2), *x = device<u16>(1 << 26), *out = device<u16>(1 << 26);
@@ -129,6 +162,16 @@ int main() {
             launch_matmul(gate ? v.gate : v.plain, p, v.tokens, gate ? 64 : 128, v.shared, false);
         });
         printf("%-7s n%-3d tokens %4d %5d x %5d splits %d %9.2f us %6.0f TFLOP/s %5.0f GB/s of weights\n", gate ? "gate_up" : "matmul", v.tokens, tokens, rows, columns, splits, us, 2.0 * tokens * each / us * 1e-6, each * 2.0 / us * 1e-3);
+    }
+    for (int tokens : {4096, 64}) for (auto& s : shapes) {
+        const size_t each = (size_t)s[0] * s[1];
+        const int tile = tokens > 64 ? 128 : 32;
+        double us = time_us(4, [&](int i) {
+            Matmul p = {};
+            p.rows = s[0], p.tokens = tokens, p.columns = s[1], p.to_stride = s[0], p.to = to;
+            launch_mma(p, x, pool + i * each, nullptr, tile, false, false);
+        });
+        printf("mma     n%-3d tokens %4d %5d x %5d          %9.2f us %6.0f TFLOP/s\n", tile, tokens, s[0], s[1], us, 2.0 * tokens * each / us * 1e-6);
     }
     // Weights to bf16.
     for (auto& l : LAYOUTS) if (l.type != 30 && l.type != 0) {

@@ -81,7 +81,7 @@ static std::vector<double> product(const Matrix& m, const std::vector<double>& x
     }
     return y;
 }
-static int rows_per_block(int t_index, bool pair) { return WARPS * (t_index < 2 ? 2 : 4) / (pair ? 2 : 1); }
+static int rows_per_block(int t_index, bool pair, int type) { return pair ? WARPS * (t_index < 2 ? 1 : 2) : WARPS * (t_index == 0 && layout(type).block == 1 ? 1 : t_index < 2 ? 2 : 4); }
 static double silu(double x) { return x / (1 + exp(-x)); }
 
 static void check() {
@@ -98,7 +98,7 @@ static void check() {
             for (auto& b : start) b = normal();
             Matvec p = {};
             float *d_bias = device(bias), *to = device(start), *to2 = device<float>(start.size());
-            int blocks = (rows + rows_per_block(t_index, false) - 1) / rows_per_block(t_index, false);
+            int blocks = (rows + rows_per_block(t_index, false, k.type) - 1) / rows_per_block(t_index, false, k.type);
             p.parts[0] = {g.weight, nullptr, d_bias, nullptr, to, rows, rows, k.type, 0};
             p.parts[1] = {u.weight, nullptr, nullptr, nullptr, to2, rows, rows, k.type, blocks};
             p.count = 2, p.x = in.v, p.add = 1, p.scale = 0.5f;
@@ -121,7 +121,7 @@ static void check() {
             }
             p.parts[0].up = u.weight, p.count = 1, p.add = 0, p.gate_scale = 0.7f;
             CHECK(cudaMemset(to, 0xff, start.size() * 4));
-            launch(k.gu[t_index], dim3((rows + rows_per_block(t_index, true) - 1) / rows_per_block(t_index, true)), 128, 0, p);
+            launch(k.gu[t_index], dim3((rows + rows_per_block(t_index, true, k.type) - 1) / rows_per_block(t_index, true, k.type)), 128, 0, p);
             verdict("  gate_up", distance(host(to, start.size()), pair), 1e-4);
             for (void* f : {(void*)g.weight, (void*)u.weight, (void*)d_bias, (void*)to, (void*)to2, (void*)in.v.codes, (void*)in.v.metas, (void*)in.v.values}) CHECK(cudaFree(f));
         }
@@ -216,13 +216,13 @@ template <class Q, int R, int U, int B> static void sweep_one(int type) {
     const int shapes[][2] = {{4096, 4096}, {24576, 4096}, {4096, 12288}, {2048, 1024}, {1024, 3072}};
     printf("R%d U%d B%-2d %-5s", R, U, B, layout(type).name);
     for (auto& s : shapes) {
-        double us = bench(variant<Q, 1, R, U, B, false>, type, s[0], s[1], 1, WARPS * R, false, false);
+        double us = bench(variant<Q, 1, R, U, B, false>, type, s[0], s[1], 1, WARPS * R, false, true);
         printf("  %6.2f us %5.0f", us, (double)s[0] * s[1] / layout(type).block * layout(type).bytes / us * 1e-3);
     }
     printf("\n");
 }
 template <class Q> static void sweep(int type) {
-    sweep_one<Q, 1, 2, 8>(type); sweep_one<Q, 1, 4, 8>(type); sweep_one<Q, 1, 4, 12>(type); sweep_one<Q, 2, 1, 8>(type); sweep_one<Q, 2, 2, 8>(type); sweep_one<Q, 2, 4, 8>(type); sweep_one<Q, 2, 2, 12>(type); sweep_one<Q, 4, 1, 8>(type); sweep_one<Q, 4, 2, 6>(type);
+    sweep_one<Q, 1, 1, 12>(type); sweep_one<Q, 1, 2, 8>(type); sweep_one<Q, 1, 4, 8>(type); sweep_one<Q, 2, 1, 8>(type); sweep_one<Q, 2, 2, 8>(type); sweep_one<Q, 2, 4, 6>(type);
 }
 
 int main(int argc, char** argv) {
@@ -251,13 +251,13 @@ int main(int argc, char** argv) {
     for (auto& k : KERNELS) if (k.type != 0) {
         for (auto& s : shapes) for (int t = 0; t < 4; t++) {
             if (s[0] > 100000 && (t & 1)) continue;
-            line("matvec", k.type, s[0], s[1], 1 << t, false, bench(k.mv[t], k.type, s[0], s[1], 1 << t, rows_per_block(t, false), false, false));
+            line("matvec", k.type, s[0], s[1], 1 << t, false, bench(k.mv[t], k.type, s[0], s[1], 1 << t, rows_per_block(t, false, k.type), false, false));
         }
-        line("gate_up", k.type, 12288, 4096, 1, true, bench(k.gu[0], k.type, 12288, 4096, 1, rows_per_block(0, true), true, false));
-        line("gate_up, dependent", k.type, 12288, 4096, 1, true, bench(k.gu[0], k.type, 12288, 4096, 1, rows_per_block(0, true), true, true));
-        line("matvec, dependent", k.type, 4096, 4096, 1, false, bench(k.mv[0], k.type, 4096, 4096, 1, rows_per_block(0, false), false, true));
-        line("gate_up", k.type, 3072, 1024, 1, true, bench(k.gu[0], k.type, 3072, 1024, 1, rows_per_block(0, true), true, false));
-        line("gate_up, dependent", k.type, 3072, 1024, 1, true, bench(k.gu[0], k.type, 3072, 1024, 1, rows_per_block(0, true), true, true));
+        line("gate_up", k.type, 12288, 4096, 1, true, bench(k.gu[0], k.type, 12288, 4096, 1, rows_per_block(0, true, k.type), true, false));
+        line("gate_up, dependent", k.type, 12288, 4096, 1, true, bench(k.gu[0], k.type, 12288, 4096, 1, rows_per_block(0, true, k.type), true, true));
+        line("matvec, dependent", k.type, 4096, 4096, 1, false, bench(k.mv[0], k.type, 4096, 4096, 1, rows_per_block(0, false, k.type), false, true));
+        line("gate_up", k.type, 3072, 1024, 1, true, bench(k.gu[0], k.type, 3072, 1024, 1, rows_per_block(0, true, k.type), true, false));
+        line("gate_up, dependent", k.type, 3072, 1024, 1, true, bench(k.gu[0], k.type, 3072, 1024, 1, rows_per_block(0, true, k.type), true, true));
         if (k.type == 1) continue;
         // 30b-a3b: 8 of 128 experts.
         std::vector<int> ids(64 * 8); for (auto& i : ids) i = rnd() % 128;
