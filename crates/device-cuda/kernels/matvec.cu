@@ -5,7 +5,7 @@
 // gate_up_<type>_t<T> (Matvec)       one or more gated pairs: to = activation(gate_scale * (weight x + bias)) * (up x + up_bias)
 //     type: q8_0 q4_0 q4_k q5_k q6_k bf16 f16 f32
 //     Grid: the blocks of all parts; a part has rows / OUTPUTS rounded up, OUTPUTS = WARPS * R for matvec, WARPS * R / 2 for gate_up, where
-//     WARPS = 4 and R = 2 for T = 1 and 2, else 4; but R = 1 for matvec_<bf16, f16, f32>_t1. Block (128). No dynamic shared memory.
+//     WARPS = 4 and R = 2 for T = 1 and 2, else 4; but R = 1 for matvec_<q8_0, q6_k, bf16, f16, f32>_t1. Block (128). No dynamic shared memory.
 // experts_gate_up_<type>, experts_down_<type> (ExpertsMatvec)
 //     Grid (rows / 4 rounded up, slots) for gate_up, where slots = tokens * count; (rows / 4 rounded up, tokens) for down. Block (128).
 //     gate_up reads x (tokens, columns) and writes (slots, rows); down reads x (slots, columns), writes (tokens, rows).
@@ -31,13 +31,13 @@
     MATVEC(NAME, TYPE, 8, 4, 1, 4) \
     GATE_UP(NAME, TYPE, 8, 4, 1, 4) \
     KERNEL void __launch_bounds__(32 * WARPS, 8) experts_gate_up_##NAME(const __grid_constant__ ExpertsMatvec p) { experts_gate_up<TYPE, 2, FEW>(p); } \
-    KERNEL void __launch_bounds__(32 * WARPS, 6) experts_down_##NAME(const __grid_constant__ ExpertsMatvec p) { experts_down<TYPE, 4, 1>(p); }
+    KERNEL void __launch_bounds__(32 * WARPS, 4) experts_down_##NAME(const __grid_constant__ ExpertsMatvec p) { experts_down<TYPE, 8, 1>(p); }
 
-MATVECS(q8_0, Q8_0, 2, 4, 4)
+MATVECS(q8_0, Q8_0, 1, 4, 4)
 MATVECS(q4_0, Q4_0, 2, 2, 2)
 MATVECS(q4_k, Q4_K, 2, 2, 2)
 MATVECS(q5_k, Q5_K, 2, 1, 1)
-MATVECS(q6_k, Q6_K, 2, 1, 1)
+MATVECS(q6_k, Q6_K, 1, 2, 1)
 MATVECS(bf16, BF16, 1, 4, 2)
 MATVECS(f16, F16, 1, 4, 2)
 MATVECS(f32, F32, 1, 2, 2)

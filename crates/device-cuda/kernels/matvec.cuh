@@ -225,7 +225,7 @@ struct ExpertsMatvec {
     const u8* weight;       // (experts, rows, columns): expert e begins at e * stride bytes, a multiple of 16
     const u8* up;           // the second matrices of gated pairs
     size_t stride, up_stride;
-    const int* chosen;      // (tokens, count): numbers of experts
+    const int* chosen;      // (tokens, count): numbers of experts; below 0: none
     const float* weights;   // (tokens, count): what their outputs are multiplied with; of `down`
     float* to;              // gate_up: (tokens, count, rows). down: (tokens, rows)
     int rows, count, experts;
@@ -243,8 +243,8 @@ static __device__ __forceinline__ void experts_gate_up(const ExpertsMatvec& p) {
     release_next_grid();
     wait_for_previous_grid();
     const int lane = threadIdx.x & 31, row0 = (blockIdx.x * WARPS + (threadIdx.x >> 5)) * OUTPUTS, slot = blockIdx.y;
-    if (row0 >= p.rows) return;
-    const int expert = min((unsigned)p.chosen[slot], (unsigned)p.experts - 1u);
+    if (row0 >= p.rows || p.chosen[slot] < 0) return;
+    const int expert = min(p.chosen[slot], p.experts - 1);
     const size_t row_blocks = p.x.columns / Q::BLOCK;
     const u8* weight[ROWS];
     size_t block0[ROWS];
@@ -279,17 +279,19 @@ static __device__ __forceinline__ void experts_down(const ExpertsMatvec& p) {
         size_t block0[AT_ONCE];
         int token[AT_ONCE];
         float sums[AT_ONCE][1], factor[AT_ONCE];
+        bool live[AT_ONCE];
 #pragma unroll
         for (int r = 0; r < AT_ONCE; r++) {
             const int slot = slot0 + min(first + r, p.count - 1);
-            weight[r] = p.weight + min((unsigned)p.chosen[slot], (unsigned)p.experts - 1u) * p.stride;
-            factor[r] = first + r < p.count ? p.weights[slot] : 0.0f;
+            const int expert = p.chosen[slot];
+            weight[r] = p.weight + max(min(expert, p.experts - 1), 0) * p.stride;
+            live[r] = first + r < p.count && expert >= 0, factor[r] = p.weights[slot];
             block0[r] = row * row_blocks, token[r] = slot, sums[r][0] = 0;
         }
         add_rows<Q, 1, AT_ONCE, UNROLL, true>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, false, sums);
 #pragma unroll
         for (int r = 0; r < AT_ONCE; r++)
-            if (first + r < p.count) sum += factor[r] * sums[r][0];
+            if (live[r]) sum += factor[r] * sums[r][0];
     }
     sum = warp_sum(sum);
     if ((threadIdx.x & 31) == 0) {

@@ -1,11 +1,13 @@
 // Checks matmul_sm90.cu and matmul_mma.cu against double precision on awkward sizes, then times it.
 // nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a bench/matmul_bench.cu -o matmul_bench
 #include <cuda.h>
+#include <tuple>
 #include "bench.cuh"
 #include "../matmul_sm90.cu"
 #undef MATMULS
 #include "../matmul_mma.cu"
 #include "../planes.cu"
+#include "../grouped.cu"
 
 typedef void (*MatmulKernel)(Matmul);
 struct Variant { int tokens, shared; MatmulKernel plain, gate, experts, experts_gate; };
@@ -129,6 +131,30 @@ static void check() {
             }
         }
     }
+    // Groups of pairs.
+    for (auto [tokens, count, experts] : std::vector<std::tuple<int, int, int>>{{1, 1, 1}, {3, 2, 5}, {700, 8, 128}, {4096, 8, 128}, {50, 4, 300}}) {
+        const int all = tokens * count, columns = 24;
+        std::vector<int> chosen(all), order; for (auto& c : chosen) c = rnd() % 9 == 0 ? -1 : rnd() % experts;
+        std::vector<u16> x(tokens * columns); for (auto& h : x) h = to_bf16(normal());
+        std::vector<float> made(all * columns), shares(all), start(tokens * columns); for (auto& f : made) f = normal(); for (auto& f : shares) f = normal(); for (auto& f : start) f = normal();
+        int *starts = device<int>(experts + 1), *pairs = device<int>(all), *places = device<int>(all);
+        CHECK(cudaFuncSetAttribute(group_pairs, cudaFuncAttributeMaxDynamicSharedMemorySize, 67584));
+        group_pairs<<<1, 1024, 33 * experts * 4, stream>>>(device(chosen), tokens, count, experts, starts, pairs, places);
+        u16* gathered = device<u16>(all * columns);
+        gather_pairs<<<all, 128, 0, stream>>>(device(x), starts, pairs, gathered, count, columns, experts);
+        float* to = device(start);
+        join_pairs<<<tokens, 256, 0, stream>>>(device(made), places, device(shares), to, count, columns, 1, 0.5f);
+        std::vector<int> wanted_starts(1, 0);
+        for (int e = 0; e < experts; e++) { for (int i = 0; i < all; i++) if (chosen[i] == e) order.push_back(i); wanted_starts.push_back(order.size()); }
+        auto got_starts = host(starts, experts + 1), got_pairs = host(pairs, all), got_places = host(places, all);
+        auto got_rows = host(gathered, all * columns);
+        int wrong = got_starts != wanted_starts;
+        for (size_t i = 0; i < order.size(); i++) { wrong += got_pairs[i] != order[i] || got_places[order[i]] != (int)i; for (int c = 0; c < columns; c++) wrong += got_rows[i * columns + c] != x[order[i] / count * columns + c]; }
+        std::vector<double> want(start.begin(), start.end());
+        for (int i = 0; i < all; i++) { if (chosen[i] < 0) wrong += got_places[i] != -1; else for (int c = 0; c < columns; c++) want[i / count * columns + c] += 0.5 * shares[i] * made[(size_t)got_places[i] * columns + c]; }
+        verdict("group_pairs, gather_pairs", wrong, 0);
+        verdict("join_pairs", distance(host(to, want.size()), want), 1e-6);
+    }
     printf("matmul: %d wrong\n", failures);
 }
 
@@ -172,6 +198,21 @@ int main() {
             launch_mma(p, x, pool + i * each, nullptr, tile, false, false);
         });
         printf("mma     n%-3d tokens %4d %5d x %5d          %9.2f us %6.0f TFLOP/s\n", tile, tokens, s[0], s[1], us, 2.0 * tokens * each / us * 1e-6);
+    }
+    // 30b-a3b: 128 experts of 768 x 2048, 8 a token; the groups are even.
+    for (int tokens : {4096, 512, 128}) for (auto& v : VARIANTS) for (int gate = 0; gate < 2; gate++) {
+        if (v.tokens < tokens / 64 || v.tokens > tokens / 4) continue;
+        std::vector<int> starts; for (int e = 0; e <= 128; e++) starts.push_back((int)((long)tokens * 8 * e / 128));
+        int* d_starts = device(starts);
+        double us = time_us(3, [&](int) {
+            Matmul p = {};
+            const int rows = gate ? 768 : 2048, columns = gate ? 2048 : 768;
+            p.x = map(x, tokens * 8, columns, v.tokens), p.weight = map(pool, 128 * rows, columns, 64), p.up = map(pool + 128l * rows * columns, 128 * rows, columns, 64);
+            p.rows = rows, p.tokens = tokens * 8, p.columns = columns, p.to_stride = rows, p.splits = 1, p.experts = 128, p.starts = d_starts, p.gate_scale = 1, p.curve = {1, 0, INFINITY, INFINITY, 0};
+            if (gate) p.halves = out; else p.to = to;
+            launch_matmul(gate ? v.experts_gate : v.experts, p, v.tokens, gate ? 64 : 128, v.shared, true);
+        });
+        printf("experts %-7s n%-3d tokens %4d %9.2f us %6.0f TFLOP/s %5.0f GB/s of weights\n", gate ? "gate_up" : "down", v.tokens, tokens, us, 2.0 * tokens * 8 * 768 * 2048 * (1 + gate) / us * 1e-6, 128.0 * 768 * 2048 * 2 * (1 + gate) / us * 1e-3);
     }
     // Weights to bf16.
     for (auto& l : LAYOUTS) if (l.type != 30 && l.type != 0) {

@@ -7,6 +7,9 @@
 
 template <class Q, int T, int R, int U, int B, bool PAIR> __global__ void __launch_bounds__(32 * WARPS, B) variant(const __grid_constant__ Matvec p) { matvec<Q, T, R, U, PAIR>(p); }
 
+template <class Q, int R, int U, int B> __global__ void __launch_bounds__(32 * WARPS, B) gate_variant(const __grid_constant__ ExpertsMatvec p) { experts_gate_up<Q, R, U>(p); }
+template <class Q, int A, int B> __global__ void __launch_bounds__(32 * WARPS, B) down_variant(const __grid_constant__ ExpertsMatvec p) { experts_down<Q, A, 1>(p); }
+
 typedef void (*MatvecKernel)(Matvec);
 typedef void (*ExpertsKernel)(ExpertsMatvec);
 struct Kernels { int type; MatvecKernel mv[4], gu[4]; ExpertsKernel eg, ed; };
@@ -81,7 +84,7 @@ static std::vector<double> product(const Matrix& m, const std::vector<double>& x
     }
     return y;
 }
-static int rows_per_block(int t_index, bool pair, int type) { return pair ? WARPS * (t_index < 2 ? 1 : 2) : WARPS * (t_index == 0 && layout(type).block == 1 ? 1 : t_index < 2 ? 2 : 4); }
+static int rows_per_block(int t_index, bool pair, int type) { return pair ? WARPS * (t_index < 2 ? 1 : 2) : WARPS * (t_index == 0 && (layout(type).block == 1 || type == 8 || type == 14) ? 1 : t_index < 2 ? 2 : 4); }
 static double silu(double x) { return x / (1 + exp(-x)); }
 
 static void check() {
@@ -115,7 +118,9 @@ static void check() {
             if (l.block > 1) {
                 CHECK(cudaMemset(to2, 0xff, start.size() * 4));
                 p.add = 0;
-                launch(MIXED[t_index], dim3(2 * blocks), 128, 0, p);
+                const int mixed = (rows + WARPS * (t_index < 2 ? 2 : 4) - 1) / (WARPS * (t_index < 2 ? 2 : 4));
+                p.parts[1].first_block = mixed;
+                launch(MIXED[t_index], dim3(2 * mixed), 128, 0, p);
                 for (size_t i = 0; i < start.size(); i++) want2[i] = yu[i];
                 verdict("  mixed", distance(host(to2, start.size()), want2), 2e-5);
             }
@@ -149,15 +154,17 @@ static void check() {
             CHECK(cudaMemcpy(gate + e * stride, gates[e].weight, gates[e].bytes, cudaMemcpyDeviceToDevice));
             CHECK(cudaMemcpy(up + e * stride, ups[e].weight, ups[e].bytes, cudaMemcpyDeviceToDevice));
         }
-        std::vector<int> chosen = {4, 0, 2, 1, 3, 4};
+        std::vector<int> chosen = {4, 0, 2, 1, 3, -1};
         std::vector<float> weights = {0.5f, 0.2f, 0.3f, 0.1f, 0.6f, 0.3f};
         in = input(k.type, tokens, columns);
         ExpertsMatvec p = {};
         p.weight = gate, p.up = up, p.stride = p.up_stride = stride, p.chosen = device(chosen), p.weights = device(weights), p.to = device<float>(slots * rows);
         p.rows = rows, p.count = count, p.experts = experts, p.x = in.v, p.gate_scale = 1;
+        CHECK(cudaMemset(p.to, 0, slots * rows * 4));
         launch(k.eg, dim3((rows + 3) / 4, slots), 128, 0, p);
         std::vector<double> want(slots * rows);
         for (int s = 0; s < slots; s++) {
+            if (chosen[s] < 0) { for (int r = 0; r < rows; r++) want[s * rows + r] = 0; continue; }
             std::vector<double> x(in.x.begin() + s / count * columns, in.x.begin() + (s / count + 1) * columns);
             auto g = product(gates[chosen[s]], x, 1), u = product(ups[chosen[s]], x, 1);
             for (int r = 0; r < rows; r++) want[s * rows + r] = silu(g[r]) * u[r];
@@ -169,6 +176,7 @@ static void check() {
         launch(k.ed, dim3((rows + 3) / 4, tokens), 128, 0, p);
         want.assign(tokens * rows, 0);
         for (int s = 0; s < slots; s++) {
+            if (chosen[s] < 0) continue;
             std::vector<double> x(in.x.begin() + s * columns, in.x.begin() + (s + 1) * columns);
             auto y = product(gates[chosen[s]], x, 1);
             for (int r = 0; r < rows; r++) want[s / count * rows + r] += weights[s] * y[r];
@@ -245,7 +253,28 @@ int main(int argc, char** argv) {
     }
     if (argc > 1) {
         printf("one token; columns: 4096x4096, 24576x4096, 4096x12288, 2048x1024, 1024x3072\n");
-        sweep<Q8_0>(8); sweep<Q4_K>(12); sweep<Q6_K>(14); sweep<BF16>(30);
+        sweep<Q4_K>(12); sweep<Q6_K>(14);
+    }
+    if (argc > 1) {
+        std::vector<int> ids(64 * 8); for (int i = 0; i < 64; i++) for (int k = 0; k < 8; k++) ids[i * 8 + k] = (i * 37 + k * 16 + rnd() % 16) % 128;
+        std::vector<float> w(64 * 8, 0.125f);
+        int* d_ids = device(ids); float* d_w = device(w);
+        for (int type : {8, 12, 14}) for (bool dependent : {false, true}) {
+            const Layout& l = layout(type);
+            const size_t each = 768ull * 2048 / l.block * l.bytes;
+            ExpertsMatvec p = {};
+            p.weight = pool, p.up = pool + 128 * each, p.stride = p.up_stride = each, p.weights = d_w, p.to = sink, p.count = 8, p.experts = 128, p.gate_scale = 1;
+            auto gate = [&](const char* name, ExpertsKernel k, int outputs) {
+                double us = time_us(40, [&](int i) { p.chosen = d_ids + i * 8; p.rows = 768, p.x = {codes, metas, values, 2048, 1}; launch(k, dim3((768 + 4 * outputs - 1) / (4 * outputs), 8), 128, 0, p, dependent); });
+                printf("experts gate_up %-5s %-10s%s %8.2f us %6.0f GB/s\n", l.name, name, dependent ? " dependent" : "", us, 16.0 * each / us * 1e-3);
+            };
+            auto down = [&](const char* name, ExpertsKernel k) {
+                double us = time_us(40, [&](int i) { p.chosen = d_ids + i * 8; p.rows = 2048, p.x = {codes, metas, values, 768, 8}; launch(k, dim3(512, 1), 128, 0, p, dependent); });
+                printf("experts down    %-5s %-10s%s %8.2f us %6.0f GB/s\n", l.name, name, dependent ? " dependent" : "", us, 8.0 * each / us * 1e-3);
+            };
+#define TRY(Q) gate("R2 U1 B8", gate_variant<Q, 2, 1, 8>, 1); gate("R2 U2 B8", gate_variant<Q, 2, 2, 8>, 1); gate("R2 U2 B12", gate_variant<Q, 2, 2, 12>, 1); gate("R4 U1 B6", gate_variant<Q, 4, 1, 6>, 2); gate("R4 U1 B8", gate_variant<Q, 4, 1, 8>, 2); gate("R4 U2 B4", gate_variant<Q, 4, 2, 4>, 2); down("A4 B6", down_variant<Q, 4, 6>); down("A8 B4", down_variant<Q, 8, 4>); down("A2 B8", down_variant<Q, 2, 8>);
+            if (type == 8) { TRY(Q8_0) } else if (type == 12) { TRY(Q4_K) } else { TRY(Q6_K) }
+        }
     }
     const int shapes[][2] = {{4096, 4096}, {4096, 12288}, {151936, 4096}};
     for (auto& k : KERNELS) if (k.type != 0) {
