@@ -1,0 +1,204 @@
+// Attention over the pages of the cache, the plain way: a block for a head of a token, its warps taking turns at 32 positions.
+//
+// Keys and values may be parts of one row, as they are in latent attention.
+#include "cache.cuh"
+
+// Writes a head to its place in a half of the cache; `threads` threads of whole warps, this the one that begins with value `i`.
+template <int KIND>
+DEVICE void put(const float *from, u8 *codes, u16 *scales, size_t head, int width, int i, int threads) {
+    int wide = padded(KIND, width);
+    for (; i < (wide + 31) / 32 * 32; i += threads) {
+        size_t at = head * wide + i;
+        float x = i < width ? from[i] : 0.0f;
+        if (KIND == CACHE_F32) {
+            if (i < width) ((float *)codes)[at] = x;
+        } else if (KIND == CACHE_F16) {
+            if (i < width) ((u16 *)codes)[at] = to_half(x);
+        } else {
+            float most = warp_max(fabsf(x)), limit = KIND == CACHE_Q8 ? 127.0f : 7.0f, scale = most / limit;
+            u16 half = to_half(scale);
+            int code = most > 0.0f ? (int)rintf(x / scale) : 0;
+            if (i % 32 == 0) scales[at / 32] = half;
+            if (KIND == CACHE_Q8) {
+                ((i8 *)codes)[at] = (i8)code;
+            } else {
+                int neighbour = __shfl_down_sync(~0u, code, 1);
+                if (i % 2 == 0) codes[at / 2] = (u8)((code + 8) | (neighbour + 8) << 4);
+            }
+        }
+    }
+}
+
+// Writes `heads` heads of `width` values of every token to their place in a half of the cache.
+//
+// grid (heads, tokens), a thread for a value of the padded head (a multiple of 32).
+template <int KIND>
+DEVICE void store(Batch &batch, const float *from, u8 *codes, u16 *scales, int width) {
+    int index = blockIdx.y, i = threadIdx.x;
+    if (index >= batch.counts[0]) return;
+    Token token = batch.tokens[index];
+    size_t place = place_of(batch, batch.pages + batch.sequences[token.sequence].pages, token.position);
+    size_t head = place * gridDim.x + blockIdx.x;
+    put<KIND>(from + ((size_t)index * gridDim.x + blockIdx.x) * width, codes, scales, head, width, i, blockDim.x);
+}
+
+// What becomes of queries, keys and values between their products and attention: norms of heads, ropes, the cache.
+struct Turn {
+    float *query;
+    const float *key, *value;
+    // None where heads have no norm.
+    const float *query_norm, *key_norm;
+    // None where there is no rope.
+    const float2 *turns;
+    u8 *keys;
+    u16 *key_scales;
+    u8 *values;
+    u16 *value_scales;
+    int heads, kv_heads, head_dim, pairs, halves;
+    float query_epsilon, key_epsilon;
+    int unused;
+};
+
+// grid (heads + 2 * kv_heads, tokens), one warp for a head; shared memory for it.
+template <int KIND> DEVICE void turn(Batch &batch, const Turn &p) {
+    extern __shared__ float own[];
+    int index = blockIdx.y, lane = threadIdx.x, head = blockIdx.x;
+    if (index >= batch.counts[0]) return;
+    Token token = batch.tokens[index];
+    bool is_query = head < p.heads, is_key = !is_query && head < p.heads + p.kv_heads;
+    if (!is_query) head -= is_key ? p.heads : p.heads + p.kv_heads;
+    int heads = is_query ? p.heads : p.kv_heads, width = p.head_dim;
+    const float *from = (is_query ? p.query : is_key ? p.key : p.value) + ((size_t)index * heads + head) * width;
+    const float *norm = is_query ? p.query_norm : is_key ? p.key_norm : 0;
+    float squares = 0.0f;
+    for (int i = lane; i < width; i += 32) {
+        float x = from[i];
+        own[i] = x;
+        squares += x * x;
+    }
+    __syncwarp();
+    if (norm) {
+        float factor = 1.0f / sqrtf(warp_sum(squares) / width + (is_query ? p.query_epsilon : p.key_epsilon));
+        for (int i = lane; i < width; i += 32) own[i] = own[i] * factor * norm[i];
+        __syncwarp();
+    }
+    if (p.turns && (is_query || is_key)) {
+        for (int pair = lane; pair < p.pairs; pair += 32) {
+            float2 by = p.turns[(size_t)index * p.pairs + pair];
+            int first = p.halves ? pair : 2 * pair, second = p.halves ? pair + p.pairs : 2 * pair + 1;
+            float a = own[first], b = own[second];
+            own[first] = a * by.x - b * by.y;
+            own[second] = b * by.x + a * by.y;
+        }
+        __syncwarp();
+    }
+    if (is_query) {
+        float *to = p.query + ((size_t)index * heads + head) * width;
+        for (int i = lane; i < width; i += 32) to[i] = own[i];
+        return;
+    }
+    size_t place = place_of(batch, batch.pages + batch.sequences[token.sequence].pages, token.position);
+    put<KIND>(own, is_key ? p.keys : p.values, is_key ? p.key_scales : p.value_scales, place * heads + head, width, lane, 32);
+}
+
+// The shape of one attention.
+struct Attention {
+    // Values of a key in the queries, of a value, and the first of a cached row that belongs to the value.
+    int key, value, value_start;
+    int heads, kv_heads;
+    // Positions seen, the own included; INT_MAX for all.
+    int window;
+    int both_ways;
+    float scale;
+    // None where it is not positive.
+    float cap;
+    int unused;
+};
+
+static const int WARPS = 4;
+// Values of a head at most: 32 lanes by so many.
+static const int PARTS = 16;
+
+// mixed[t][h] = softmax(scale * query[t][h] K^T) V.
+//
+// grid (heads, tokens), WARPS warps; shared memory for a query and, for each warp, the sums.
+template <int KIND>
+DEVICE void attend(Batch &batch, const float *query, float *mixed, const u8 *keys, const u16 *key_scales, const u8 *values,
+                   const u16 *value_scales, const float *sinks, const Attention &a) {
+    extern __shared__ float shared[];
+    int index = blockIdx.y, head = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    if (index >= batch.counts[0]) return;
+    Token token = batch.tokens[index];
+    const u32 *pages = batch.pages + batch.sequences[token.sequence].pages;
+    int kv_head = head / (a.heads / a.kv_heads), row = a.value_start + a.value;
+    int key_row = a.value_start ? row : a.key;
+    const float *q = query + ((size_t)index * a.heads + head) * a.key;
+    float *own = shared, *sums = shared + a.key, *ends = sums + WARPS * a.value;
+    for (int i = threadIdx.x; i < a.key; i += blockDim.x) own[i] = q[i];
+    __syncthreads();
+    int from = max(0, a.window == 0x7fffffff ? 0 : token.position + 1 - a.window);
+    int to = !a.both_ways ? token.position + 1
+             : a.window > token.end - token.position ? token.end
+                                                     : min(token.end, token.position + a.window);
+    float most = -INFINITE, total = 0.0f, parts[PARTS] = {};
+    for (int first = from + 32 * warp; first < to; first += 32 * WARPS) {
+        int seen = first + lane, here = min(32, to - first);
+        float score = -INFINITE;
+        size_t place = 0;
+        if (seen < to) {
+            place = place_of(batch, pages, seen) * a.kv_heads + kv_head;
+            float dot = 0.0f;
+            for (int i = 0; i < a.key; i++) dot = fmaf(own[i], cached<KIND>(keys, key_scales, place, key_row, i), dot);
+            score = dot * a.scale;
+            if (a.cap > 0.0f) score = a.cap * tanhf(score / a.cap);
+        }
+        float larger = fmaxf(most, warp_max(score)), kept = most == -INFINITE ? 0.0f : expf(most - larger);
+        float weight = seen < to ? expf(score - larger) : 0.0f;
+        most = larger;
+        total = total * kept + warp_sum(weight);
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) parts[part] *= kept;
+        for (int other = 0; other < here; other++) {
+            float share = __shfl_sync(~0u, weight, other);
+            size_t there = __shfl_sync(~0u, place, other);
+#pragma unroll
+            for (int part = 0; part < PARTS; part++) {
+                int i = 32 * part + lane;
+                if (i >= a.value) break;
+                float v = cached<KIND>(values, value_scales, there, a.value_start ? row : a.value, a.value_start + i);
+                parts[part] = fmaf(share, v, parts[part]);
+            }
+        }
+    }
+#pragma unroll
+    for (int part = 0; part < PARTS; part++) {
+        int i = 32 * part + lane;
+        if (i < a.value) sums[warp * a.value + i] = parts[part];
+    }
+    if (lane == 0) ends[2 * warp] = most, ends[2 * warp + 1] = total;
+    __syncthreads();
+    float largest = -INFINITE, sum = 0.0f;
+    for (int w = 0; w < WARPS; w++) largest = fmaxf(largest, ends[2 * w]);
+    for (int w = 0; w < WARPS; w++) sum += ends[2 * w + 1] > 0.0f ? ends[2 * w + 1] * expf(ends[2 * w] - largest) : 0.0f;
+    if (sinks) sum += expf(sinks[head] - largest);
+    for (int i = threadIdx.x; i < a.value; i += blockDim.x) {
+        float y = 0.0f;
+        for (int w = 0; w < WARPS; w++)
+            if (ends[2 * w + 1] > 0.0f) y += sums[w * a.value + i] * expf(ends[2 * w] - largest);
+        mixed[((size_t)index * a.heads + head) * a.value + i] = y / sum;
+    }
+}
+
+#define EACH_KIND(NAME, KIND)                                                                                           \
+    KERNEL store_##NAME(Batch batch, const float *from, u8 *codes, u16 *scales, int width) {                           \
+        store<KIND>(batch, from, codes, scales, width);                                                                \
+    }                                                                                                                  \
+    KERNEL turn_##NAME(Batch batch, Turn p) { turn<KIND>(batch, p); }                                                  \
+    KERNEL attend_##NAME(Batch batch, const float *query, float *mixed, const u8 *keys, const u16 *key_scales,          \
+                         const u8 *values, const u16 *value_scales, const float *sinks, Attention a) {                 \
+        attend<KIND>(batch, query, mixed, keys, key_scales, values, value_scales, sinks, a);                           \
+    }
+EACH_KIND(f32, CACHE_F32)
+EACH_KIND(f16, CACHE_F16)
+EACH_KIND(q8, CACHE_Q8)
+EACH_KIND(q4, CACHE_Q4)

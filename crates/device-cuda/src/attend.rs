@@ -1,0 +1,271 @@
+//! Attention over the pages of the cache; keys and values may be parts of one row.
+
+use std::sync::Arc;
+
+use kauri_arch::{Attention, Latent, Mixer, Norm, NormKind, Shape};
+use kauri_device::{Buffer, DeviceError, Plan, Weight};
+
+use crate::cache::Cache;
+use crate::detect::{lost, no_room};
+use crate::driver::{Allocation, Arg, Gpu, Grid, Structure};
+use crate::ops::Cuda;
+use crate::resident::Resident;
+
+/// Values of a head at most, as in `kernels/plain_attend.cu`.
+pub(crate) const VALUES_MAX: u32 = 512;
+/// Warps of a block there.
+const WARPS: usize = 4;
+
+/// What attention is of.
+pub(crate) struct Scores {
+    heads: usize,
+    kv_heads: usize,
+    /// Values of a key, and of a value.
+    key: usize,
+    value: usize,
+    /// The first of a cached row that belongs to the value.
+    value_start: usize,
+    window_tokens: Option<u32>,
+    both_ways: bool,
+    scale: f32,
+    soft_cap: Option<f32>,
+    sinks: u64,
+}
+
+impl From<&Attention<Resident>> for Scores {
+    fn from(attention: &Attention<Resident>) -> Self {
+        Self {
+            heads: attention.heads as usize,
+            kv_heads: attention.kv_heads as usize,
+            key: attention.head_dim as usize,
+            value: attention.head_dim as usize,
+            value_start: 0,
+            window_tokens: attention.window_tokens,
+            both_ways: attention.both_ways,
+            scale: attention.scale,
+            soft_cap: attention.soft_cap,
+            sinks: attention.sinks.map_or(0, |sinks| sinks.at),
+        }
+    }
+}
+
+impl From<&Latent<Resident>> for Scores {
+    fn from(latent: &Latent<Resident>) -> Self {
+        Self {
+            heads: latent.heads as usize,
+            kv_heads: 1,
+            key: latent.row() as usize,
+            value: latent.latent as usize,
+            value_start: latent.rope_dims as usize,
+            window_tokens: None,
+            both_ways: false,
+            scale: latent.scale,
+            soft_cap: None,
+            sinks: 0,
+        }
+    }
+}
+
+impl Scores {
+    /// As `Attention` of `kernels/plain_attend.cu`.
+    fn words(&self) -> [u64; 5] {
+        let pair = |a: usize, b: usize| a as u64 | (b as u64) << 32;
+        let window = self.window_tokens.map_or(i32::MAX as usize, |tokens| tokens.min(i32::MAX as u32) as usize);
+        let (scale, cap) = (self.scale.to_bits() as usize, self.soft_cap.unwrap_or(0.0).to_bits() as usize);
+        [
+            pair(self.key, self.value),
+            pair(self.value_start, self.heads),
+            pair(self.kv_heads, window),
+            pair(usize::from(self.both_ways), scale),
+            pair(cap, 0),
+        ]
+    }
+}
+
+/// Memory that parts of a context are added in.
+pub(crate) struct Scratch {
+    partials: Allocation,
+    counters: Allocation,
+}
+
+impl Scratch {
+    /// Sized for the attention of `shape`.
+    pub(crate) fn new(gpu: &Arc<Gpu>, shape: &Shape<Weight>, plan: &Plan) -> Result<Self, DeviceError> {
+        let (mut partials, mut counters) = (0, 0);
+        for attention in shape.mixers().filter_map(Mixer::attention) {
+            let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
+            let sizes = (0..32).map(|size| (1 << size).min(plan.batch_tokens as usize));
+            for tiles in sizes {
+                let parts = tiles * splits(gpu.processors, tiles, heads, kv_heads);
+                partials = partials.max(4 * parts * heads * (attention.head_dim as usize + 2));
+                counters = counters.max(4 * tiles * head_blocks(heads, kv_heads));
+            }
+        }
+        let make = |bytes: usize| {
+            let memory = gpu.allocate(bytes).map_err(no_room("attention", bytes as u64))?;
+            gpu.set(&memory, 0).map_err(lost)?;
+            Ok(memory)
+        };
+        Ok(Self { partials: make(partials)?, counters: make(counters)? })
+    }
+}
+
+/// Blocks for the heads of a tile: sixteen query heads at most that share a key-value head.
+fn head_blocks(heads: usize, kv_heads: usize) -> usize {
+    kv_heads * (heads / kv_heads).div_ceil(16)
+}
+
+/// Parts of a context at most, so that there is work for all processors and not much more.
+fn splits(processors: u32, tiles: usize, heads: usize, kv_heads: usize) -> usize {
+    (4 * processors as usize).div_ceil(tiles * head_blocks(heads, kv_heads)).next_multiple_of(2).clamp(2, SPLITS_MAX)
+}
+
+/// Parts of a context at most, and the least tokens of one.
+const SPLITS_MAX: usize = 64;
+const SPLIT_TOKENS: usize = 256;
+
+/// Attention in matrix units, where there is a kernel for it. Says whether there was.
+fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores) -> bool {
+    let dim = scores.key;
+    let kept = match cache.kind() {
+        "f16" => true,
+        "q8" => dim.is_multiple_of(32),
+        _ => false,
+    };
+    if cuda.exact
+        || !kept
+        || scores.value_start > 0
+        || scores.value != dim
+        || ![64, 80, 96, 128, 192, 256].contains(&dim)
+    {
+        return false;
+    }
+    let Scores { heads, kv_heads, .. } = *scores;
+    // Every sequence has one token: parts of its context are shared out.
+    let one_each = cuda.rows(Buffer::Query) == cuda.sequences;
+    let [keys, key_scales, values, value_scales] = cache.places();
+    let [pages, tiles] = cuda.step.tables();
+    let page_tokens = cuda.step.batch()[5] as usize;
+    let splits = splits(cuda.gpu.processors, cuda.tiles.max(1), heads, kv_heads);
+    let structure = Structure::new()
+        .place(cuda.at(Buffer::Query))
+        .place(cuda.at(Buffer::Mixed))
+        .place(0)
+        .place(0)
+        .place(0)
+        .place(keys)
+        .place(values)
+        .place(key_scales)
+        .place(value_scales)
+        .place((page_tokens * kv_heads * dim) as u64)
+        .place(dim as u64)
+        .place((kv_heads * dim) as u64)
+        .place(pages)
+        .place(tiles)
+        .place(scores.sinks)
+        .place(cuda.attention.partials.at())
+        .place(cuda.attention.counters.at())
+        .int(page_tokens)
+        .int(heads)
+        .int(kv_heads)
+        .int(scores.window_tokens.map_or(0, |tokens| tokens.min(i32::MAX as u32) as usize))
+        .int(usize::from(scores.both_ways))
+        .int(splits)
+        .int(SPLIT_TOKENS)
+        .float(scores.scale)
+        .float(scores.soft_cap.unwrap_or(0.0))
+        .aligned(8);
+    let (name, blocks) = if one_each {
+        ("decode", [splits, head_blocks(heads, kv_heads), cuda.tiles])
+    } else {
+        ("prefill", [heads, cuda.tiles, 1])
+    };
+    let mut grid = Grid { ahead: true, ..Grid::new(blocks, 128) };
+    grid.shared_bytes = 256 * (2 * dim + 16);
+    cuda.launch(&format!("attend_{name}_{dim}"), grid, &[(&structure).into()]);
+    true
+}
+
+/// Norms of heads, ropes and the cache in one go, where heads are such that it can be. Says whether they were.
+pub(crate) fn turn_and_store(cuda: &Cuda, block: usize, attention: &Attention<Resident>) -> bool {
+    let plain = |norm: &Option<Norm<Resident>>| {
+        norm.as_ref().is_none_or(|norm| {
+            let one_head = norm.width == attention.head_dim && norm.weight.columns == norm.width as usize;
+            one_head && norm.kind == NormKind::Rms && norm.bias.is_none()
+        })
+    };
+    if attention.gated || !plain(&attention.q_norm) || !plain(&attention.k_norm) {
+        return false;
+    }
+    let cache = cuda.caches[block].as_ref().expect("a block with attention");
+    let (turns, pairs, halves) = attention.rope.map_or((0, 0, false), |rope| cuda.turns(rope));
+    let weight = |norm: &Option<Norm<Resident>>| norm.as_ref().map_or(0, |norm| norm.weight.at);
+    let epsilon = |norm: &Option<Norm<Resident>>| norm.as_ref().map_or(0.0, |norm| norm.epsilon);
+    let [keys, key_scales, values, value_scales] = cache.places();
+    let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
+    let structure = Structure::new()
+        .place(cuda.at(Buffer::Query))
+        .place(cuda.at(Buffer::Key))
+        .place(cuda.at(Buffer::Value))
+        .place(weight(&attention.q_norm))
+        .place(weight(&attention.k_norm))
+        .place(turns)
+        .place(keys)
+        .place(key_scales)
+        .place(values)
+        .place(value_scales)
+        .int(heads)
+        .int(kv_heads)
+        .int(attention.head_dim as usize)
+        .int(pairs)
+        .int(usize::from(halves))
+        .float(epsilon(&attention.q_norm))
+        .float(epsilon(&attention.k_norm))
+        .int(0);
+    let mut grid = Grid::new([heads + 2 * kv_heads, cuda.rows(Buffer::Query), 1], 32);
+    grid.shared_bytes = 4 * attention.head_dim as usize;
+    let batch = cuda.step.batch();
+    cuda.launch(&format!("turn_{}", cache.kind()), grid, &[(&batch).into(), (&structure).into()]);
+    true
+}
+
+/// See [`kauri_device::Ops::attend`].
+pub(crate) fn attend(cuda: &Cuda, block: usize, scores: &Scores) {
+    let cache = cuda.caches[block].as_ref().expect("a block with attention");
+    if attend_fast(cuda, cache, scores) {
+        return;
+    }
+    let (batch, words) = (cuda.step.batch(), scores.words());
+    let [keys, key_scales, values, value_scales] = cache.places().map(Arg::from);
+    let (query, mixed) = (cuda.at(Buffer::Query).into(), cuda.at(Buffer::Mixed).into());
+    let arguments =
+        [(&batch).into(), query, mixed, keys, key_scales, values, value_scales, scores.sinks.into(), (&words).into()];
+    let mut grid = Grid::new([scores.heads, cuda.rows(Buffer::Query), 1], 32 * WARPS as u32);
+    grid.shared_bytes = 4 * (scores.key + WARPS * scores.value + 2 * WARPS);
+    cuda.launch(&format!("attend_{}", cache.kind()), grid, &arguments);
+}
+
+/// See [`kauri_device::Ops::store`].
+pub(crate) fn store(cuda: &Cuda, block: usize, attention: &Attention<Resident>) {
+    let cache = cuda.caches[block].as_ref().expect("a block with attention");
+    let [keys, key_scales, values, value_scales] = cache.places();
+    let (heads, width) = (attention.kv_heads as usize, attention.head_dim as usize);
+    put(cuda, cache.kind(), Buffer::Key, [keys, key_scales], heads, width);
+    put(cuda, cache.kind(), Buffer::Value, [values, value_scales], heads, width);
+}
+
+/// See [`kauri_device::Ops::store_rows`].
+pub(crate) fn store_rows(cuda: &Cuda, block: usize, latent: &Latent<Resident>) {
+    let cache = cuda.caches[block].as_ref().expect("a block with attention");
+    let [rows, scales, ..] = cache.places();
+    put(cuda, cache.kind(), Buffer::Key, [rows, scales], 1, latent.row() as usize);
+}
+
+/// Writes the heads of a buffer to a half of a cache.
+fn put(cuda: &Cuda, kind: &str, from: Buffer, places: [u64; 2], heads: usize, width: usize) {
+    let batch = cuda.step.batch();
+    let [codes, scales] = places.map(Arg::from);
+    let grid = Grid::new([heads, cuda.rows(from), 1], width.next_multiple_of(32).min(256) as u32);
+    let arguments = [(&batch).into(), cuda.at(from).into(), codes, scales, width.into()];
+    cuda.launch(&format!("store_{kind}"), grid, &arguments);
+}

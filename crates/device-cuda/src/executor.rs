@@ -1,0 +1,273 @@
+//! The GPU as an executor: a step of next tokens is recorded once for each size and replayed; any other is started kernel by kernel.
+
+use std::sync::Arc;
+
+use kauri_arch::Shape;
+use kauri_device::{
+    Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Memory, OpCost, Plan, Sampled, Weight, forward,
+};
+
+use crate::ceilings;
+use crate::detect::{Device, lost, no_room};
+use crate::driver::{Allocation, Arg, Failure, Gpu, Grid, Pinned, Recording};
+use crate::ops::{Arithmetic, Cuda};
+use crate::resident::Resident;
+
+/// The largest step that is recorded: more tokens at once take longer than starting their kernels does.
+const RECORDED_TOKENS_MAX: usize = 512;
+
+/// A model on a GPU.
+pub struct CudaExecutor {
+    // Recordings name the memory of what follows, so they go first.
+    recordings: Vec<Option<Recording>>,
+    cuda: Cuda,
+    shape: Shape<Resident>,
+    plan: Plan,
+    device: Device,
+    both_ways: bool,
+    rows: usize,
+    chooser: Chooser,
+    tokens: Vec<Option<u32>>,
+    logits: Option<Pinned>,
+    last: Vec<f32>,
+}
+
+impl CudaExecutor {
+    /// Copies the weights to the device and sizes every buffer.
+    ///
+    /// # Errors
+    /// When the device has no room, or no kernel for something in the model.
+    pub fn new(
+        device: &Device,
+        shape: &Shape<Weight>,
+        plan: Plan,
+        arithmetic: Arithmetic,
+    ) -> Result<Self, DeviceError> {
+        let (cuda, resident) = Cuda::new(device, shape, &plan, arithmetic)?;
+        let sizes = bucket(RECORDED_TOKENS_MAX.min(plan.batch_tokens as usize)) + 1;
+        let mut executor = Self {
+            recordings: (0..sizes).map(|_| None).collect(),
+            chooser: Chooser::new(&cuda.gpu, &plan, cuda.vocab)?,
+            cuda,
+            shape: resident,
+            plan,
+            device: device.clone(),
+            both_ways: shape.reads_both_ways(),
+            rows: 0,
+            tokens: Vec::with_capacity(plan.batch_outputs as usize),
+            logits: None,
+            last: Vec::new(),
+        };
+        for size in 0..sizes {
+            executor.record(size).map_err(lost)?;
+        }
+        Ok(executor)
+    }
+
+    /// Records the step of as many tokens as this size has.
+    fn record(&mut self, size: usize) -> Result<(), Failure> {
+        let tokens = (1 << size).min(self.plan.batch_tokens as usize);
+        let Self { cuda, shape, plan, .. } = self;
+        cuda.size([tokens, tokens.min(plan.batch_outputs as usize)], tokens, tokens);
+        let recording = cuda.record(|cuda| {
+            cuda.prepare();
+            forward(cuda, shape, 0..shape.blocks.len());
+        })?;
+        self.recordings[size] = Some(recording);
+        Ok(())
+    }
+
+    /// The recording that a batch fits, if it is one of next tokens.
+    fn recording(&self, batch: &Batch) -> Option<&Recording> {
+        let tokens = batch.tokens.len();
+        if tokens == 0 || tokens != batch.sequences.len() || self.both_ways {
+            return None;
+        }
+        self.recordings.get(bucket(tokens))?.as_ref()
+    }
+}
+
+/// Which recording has room for so many tokens: the power of two that is no smaller.
+fn bucket(tokens: usize) -> usize {
+    tokens.max(1).next_power_of_two().trailing_zeros() as usize
+}
+
+impl Memory for CudaExecutor {
+    fn page_bytes(&self) -> usize {
+        self.cuda.page_bytes()
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.cuda.state_bytes()
+    }
+
+    fn read_page(&mut self, page: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.cuda.read_page(page, to)
+    }
+
+    fn write_page(&mut self, page: u32, from: &[u8]) -> Result<(), DeviceError> {
+        self.cuda.write_page(page, from)
+    }
+
+    fn read_state(&mut self, slot: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.cuda.read_state(slot, to)
+    }
+
+    fn write_state(&mut self, slot: u32, from: &[u8]) -> Result<(), DeviceError> {
+        self.cuda.write_state(slot, from)
+    }
+
+    fn arithmetic(&self) -> String {
+        self.cuda.arithmetic()
+    }
+}
+
+impl Executor for CudaExecutor {
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
+        batch.check(&self.plan, self.shape.vocab);
+        let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
+        assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
+        self.rows = batch.outputs.len();
+        self.cuda.gpu.bind().map_err(lost)?;
+        if self.recording(batch).is_some() {
+            self.cuda.send(batch).map_err(lost)?;
+            let recording = self.recording(batch).expect("found above");
+            self.cuda.gpu.replay(recording).map_err(lost)?;
+        } else {
+            self.cuda.begin(batch);
+            forward(&mut self.cuda, &self.shape, 0..self.shape.blocks.len());
+        }
+        self.cuda.outcome().map_err(lost)
+    }
+
+    fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
+        assert_eq!(choices.len(), self.rows, "one choice for every output row");
+        self.tokens.clear();
+        let Some(vocab) = self.shape.head.output.as_ref().map(|output| output.rows as usize) else {
+            self.tokens.resize(self.rows, None);
+            return Ok(Sampled { tokens: &self.tokens, logits: &[] });
+        };
+        self.cuda.gpu.bind().map_err(lost)?;
+        let logits = self.cuda.at(Buffer::Logits);
+        self.chooser.choose(&self.cuda, choices, logits, &mut self.tokens).map_err(lost)?;
+        if !choices.iter().any(|choice| matches!(choice, Choice::Logits)) {
+            return Ok(Sampled { tokens: &self.tokens, logits: &[] });
+        }
+        let bytes = 4 * self.rows * vocab;
+        if self.logits.as_ref().is_none_or(|pinned| pinned.len() < bytes) {
+            // Grows to what samplers on the host ask for: most programs have them look at one row.
+            self.logits = Some(self.cuda.gpu.pin(bytes).map_err(no_room("logits", bytes as u64))?);
+        }
+        let pinned = self.logits.as_mut().expect("made above");
+        self.cuda.gpu.fetch(logits, pinned, bytes).map_err(lost)?;
+        Ok(Sampled { tokens: &self.tokens, logits: pinned.floats(self.rows * vocab) })
+    }
+
+    fn rows(&mut self) -> Result<&[f32], DeviceError> {
+        self.cuda.gpu.bind().map_err(lost)?;
+        self.last.resize(self.rows * self.shape.hidden as usize, 0.0);
+        self.cuda.read(Buffer::Last, &mut self.last)?;
+        Ok(&self.last)
+    }
+
+    fn copy_state(&mut self, from: u32, to: u32) -> Result<(), DeviceError> {
+        self.cuda.gpu.bind().map_err(lost)?;
+        self.cuda.copy_state(from, to).map_err(lost)
+    }
+
+    // A step is one piece of work here: what an operation takes in it cannot be told from outside.
+    fn measure(&mut self, _on: bool) {}
+
+    fn ceilings(&mut self) -> Ceilings {
+        ceilings::measure(&self.cuda.gpu)
+    }
+
+    fn measured(&self) -> &[OpCost] {
+        &[]
+    }
+}
+
+/// Chooses tokens on the device: only their ids come back.
+struct Chooser {
+    gpu: Arc<Gpu>,
+    staged: Pinned,
+    /// (outputs, words): a bit a token.
+    masks: Allocation,
+    /// (outputs): whether a row has a mask.
+    masked: Allocation,
+    chosen: Allocation,
+    words: usize,
+}
+
+impl Chooser {
+    fn new(gpu: &Arc<Gpu>, plan: &Plan, vocab: usize) -> Result<Self, DeviceError> {
+        let (rows, words) = (plan.batch_outputs as usize, vocab.div_ceil(32));
+        let bytes = 4 * rows * (words + 1);
+        let room = no_room("masks", bytes as u64);
+        let staged = gpu.pin(bytes).map_err(&room)?;
+        let masks = gpu.allocate(4 * rows * words).map_err(&room)?;
+        let masked = gpu.allocate(4 * rows).map_err(&room)?;
+        let chosen = gpu.allocate(4 * rows).map_err(&room)?;
+        Ok(Self { gpu: gpu.clone(), staged, masks, masked, chosen, words })
+    }
+
+    /// The token of every row that is to be chosen here, when it is there.
+    fn choose(
+        &mut self,
+        cuda: &Cuda,
+        choices: &[Choice<'_>],
+        logits: u64,
+        tokens: &mut Vec<Option<u32>>,
+    ) -> Result<(), Failure> {
+        if !choices.iter().any(|choice| matches!(choice, Choice::Greedy { .. })) {
+            tokens.resize(choices.len(), None);
+            return Ok(());
+        }
+        self.send(choices)?;
+        let arguments = [cuda.count(Buffer::Logits), logits, self.masks.at(), self.masked.at()].map(Arg::from);
+        let arguments = [&arguments[..], &[cuda.vocab.into(), self.chosen.at().into()]].concat();
+        self.gpu.launch("greedy", Grid::new([choices.len(), 1, 1], 1024), &arguments)?;
+        let bytes = 4 * choices.len();
+        self.gpu.fetch(self.chosen.at(), &mut self.staged, bytes)?;
+        let chosen = self.staged.bytes_mut()[..bytes].as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
+        tokens.extend(choices.iter().zip(chosen).map(|(choice, token)| match choice {
+            Choice::Nothing | Choice::Logits => None,
+            Choice::Greedy { .. } => Some(token).filter(|&token| token != u32::MAX),
+        }));
+        Ok(())
+    }
+
+    /// Sends the masks that there are, and which rows have one.
+    fn send(&mut self, choices: &[Choice<'_>]) -> Result<(), Failure> {
+        // What was staged before was waited for when its tokens came back.
+        let (flags, masks) = self.staged.bytes_mut().split_at_mut(4 * choices.len());
+        let mut any = false;
+        for (row, (choice, flag)) in choices.iter().zip(flags.as_chunks_mut::<4>().0).enumerate() {
+            let mask = match choice {
+                Choice::Greedy { mask } => *mask,
+                Choice::Nothing | Choice::Logits => None,
+            };
+            *flag = u32::from(mask.is_some()).to_le_bytes();
+            let Some(mask) = mask else { continue };
+            any = true;
+            // Tokens past the end of a mask are not allowed.
+            let words = mask.iter().copied().chain(std::iter::repeat(0));
+            let to = masks[4 * row * self.words..].as_chunks_mut::<4>().0.iter_mut().take(self.words);
+            to.zip(words).for_each(|(to, word)| *to = word.to_le_bytes());
+        }
+        let flag_bytes = 4 * choices.len();
+        self.gpu.send(&self.staged, 0, flag_bytes, self.masked.at())?;
+        if any {
+            self.gpu.send(&self.staged, flag_bytes, 4 * self.words * choices.len(), self.masks.at())?;
+        }
+        Ok(())
+    }
+}
