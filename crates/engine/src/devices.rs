@@ -33,20 +33,89 @@ pub(crate) fn executor(
     plan: Plan,
 ) -> Result<Box<dyn Executor>, Error> {
     match choice {
-        DeviceChoice::Auto | DeviceChoice::Cpu => {
-            let wanted = isa.unwrap_or_else(Isa::best);
-            let kernels = Kernels::new(wanted)
-                .ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))?;
-            Ok(Box::new(CpuExecutor::new(shape, plan, kernels, threads)?))
+        DeviceChoice::Auto => {
+            if isa.is_none()
+                && let Some(executor) = cuda::preferred(&shape, plan)
+            {
+                return Ok(executor);
+            }
+            cpu(isa, threads, shape, plan)
         }
-        DeviceChoice::Cuda => Err(Error::NoDevice("this build has no CUDA device; use --device cpu".to_owned())),
+        DeviceChoice::Cpu => cpu(isa, threads, shape, plan),
+        DeviceChoice::Cuda => cuda::executor(&shape, plan),
         DeviceChoice::Wgpu => Err(Error::NoDevice("this build has no wgpu device; use --device cpu".to_owned())),
     }
 }
 
+fn cpu(isa: Option<Isa>, threads: usize, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+    let wanted = isa.unwrap_or_else(Isa::best);
+    let kernels = Kernels::new(wanted)
+        .ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))?;
+    Ok(Box::new(CpuExecutor::new(shape, plan, kernels, threads)?))
+}
+
+/// NVIDIA GPUs, where they are built in.
+#[cfg(feature = "cuda")]
+mod cuda {
+    use kauri_device_cuda::{Arithmetic, CudaExecutor, Device, Unavailable};
+
+    use super::{Error, Executor, Plan, Shape, Weight};
+
+    /// A model on the GPU.
+    pub(super) fn executor(shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+        let device = Device::open().map_err(|reason| Error::NoDevice(format!("{reason}; use --device cpu")))?;
+        Ok(Box::new(CudaExecutor::new(&device, shape, plan, Arithmetic::Fast)?))
+    }
+
+    /// The same where nobody asked for it: what is missing is said, and the CPU takes its place. That a machine has no GPU is no news.
+    pub(super) fn preferred(shape: &Shape<Weight>, plan: Plan) -> Option<Box<dyn Executor>> {
+        let reason = match Device::open() {
+            Ok(device) => match CudaExecutor::new(&device, shape, plan, Arithmetic::Fast) {
+                Ok(executor) => return Some(Box::new(executor)),
+                Err(error) => error.to_string(),
+            },
+            Err(Unavailable::NoKernels | Unavailable::NoDriver | Unavailable::NoDevice) => return None,
+            Err(reason) => reason.to_string(),
+        };
+        eprintln!("note: {reason}; running on the CPU");
+        None
+    }
+
+    /// Whether a GPU will be used.
+    pub(super) fn is_there() -> bool {
+        Device::open().is_ok()
+    }
+}
+
+/// NVIDIA GPUs, where they are not built in.
+#[cfg(not(feature = "cuda"))]
+mod cuda {
+    use super::{Error, Executor, Plan, Shape, Weight};
+
+    pub(super) fn executor(_shape: &Shape<Weight>, _plan: Plan) -> Result<Box<dyn Executor>, Error> {
+        Err(Error::NoDevice("this build has no CUDA device; use --device cpu".to_owned()))
+    }
+
+    pub(super) fn preferred(_shape: &Shape<Weight>, _plan: Plan) -> Option<Box<dyn Executor>> {
+        None
+    }
+
+    pub(super) fn is_there() -> bool {
+        false
+    }
+}
+
 /// How keys and values are best kept: as bytes where products take activations as bytes, which costs as little and runs as much
-/// faster; in half precision where the model or the instruction set computes in more.
-pub(crate) fn cache(isa: Option<Isa>, shape: &Shape<Weight>) -> CacheType {
+/// faster; in half precision where the model, the instruction set or a GPU computes in more.
+pub(crate) fn cache(choice: DeviceChoice, isa: Option<Isa>, shape: &Shape<Weight>) -> CacheType {
+    let on_gpu = match choice {
+        DeviceChoice::Auto => isa.is_none() && cuda::is_there(),
+        DeviceChoice::Cuda => true,
+        DeviceChoice::Cpu | DeviceChoice::Wgpu => false,
+    };
+    if on_gpu {
+        return CacheType::F16;
+    }
     let mut bytes = false;
     shape.for_each(|weight| match weight {
         Weight::Matrix(matrix) => bytes |= !matches!(matrix.quant, Quant::F32 | Quant::F16 | Quant::BF16),

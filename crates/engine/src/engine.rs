@@ -144,7 +144,7 @@ impl Engine {
         let sequences = options.sequences.max(1);
         let wish = Wish {
             window_tokens: options.context_tokens,
-            cache: options.cache.unwrap_or_else(|| devices::cache(options.isa, &shape)),
+            cache: options.cache.unwrap_or_else(|| devices::cache(options.device, options.isa, &shape)),
             batch_tokens: options.batch_tokens,
             batch_outputs: options.batch_outputs,
             sequences,

@@ -4,8 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use kauri_device::{Batch, CacheType, Choice, Executor, Plan};
+use kauri_arch::Shape;
+use kauri_device::{Batch, CacheType, Choice, Executor, Plan, Weight};
 use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
+use kauri_device_cuda::{Arithmetic, CudaExecutor, Device};
 use kauri_formats::Checkpoint;
 use serde_json::Value as Json;
 
@@ -96,9 +98,10 @@ const DELICATE: &[&str] = &["deepseek2lite"];
 
 /// A loaded tiny model.
 struct Model {
-    executor: CpuExecutor,
+    executor: Box<dyn Executor>,
     vocab: usize,
     has_state: bool,
+    has_experts: bool,
 }
 
 /// Slots of states.
@@ -118,19 +121,49 @@ struct Distance {
 fn families_match_their_reference_with_an_f32_cache() {
     for (family, directory) in directories() {
         for file in files(&directory) {
-            let mut distance = Distance::default();
-            let mut model = load(&file, CacheType::F32, Isa::Scalar);
+            matches_reference(&mut load(&file, CacheType::F32, Isa::Scalar), &family, &directory, &file);
+        }
+    }
+}
+
+#[test]
+fn families_match_their_reference_on_a_gpu() {
+    let Some(device) = gpu() else { return };
+    for (family, directory) in directories() {
+        for file in files(&directory) {
+            matches_reference(
+                &mut load_on(&device, &file, CacheType::F32, Arithmetic::Exact),
+                &family,
+                &directory,
+                &file,
+            );
+            let mut model = load_on(&device, &file, CacheType::F16, Arithmetic::Fast);
+            if model.has_experts {
+                // Activations are rounded to bf16: a choice near the edge becomes another, and what follows another text.
+                continue;
+            }
             for prompt in prompts(&directory) {
                 let tokens = ids(&prompt["tokens"]);
                 let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
-                distance.add(&model.logits(&tokens, tokens.len() as u32), &expected);
-                let greedy = ids(&prompt["greedy"]);
-                assert_eq!(model.greedy(&tokens, greedy.len()), greedy, "{family}: greedy from {}", file.display());
+                let found = model.logits(&tokens, tokens.len() as u32);
+                same_likeliest(&format!("{family} on a GPU"), &found, &expected, model.vocab);
             }
-            println!("{family} {}: {distance}", file.extension().and_then(|end| end.to_str()).unwrap_or("directory"));
-            assert!(distance.max <= 2e-3 && distance.mean() <= 2e-4, "{family} from {}: {distance}", file.display());
         }
     }
+}
+
+/// The logits of every prompt and what is likeliest to follow it.
+fn matches_reference(model: &mut Model, family: &str, directory: &Path, file: &Path) {
+    let mut distance = Distance::default();
+    for prompt in prompts(directory) {
+        let tokens = ids(&prompt["tokens"]);
+        let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
+        distance.add(&model.logits(&tokens, tokens.len() as u32), &expected);
+        let greedy = ids(&prompt["greedy"]);
+        assert_eq!(model.greedy(&tokens, greedy.len()), greedy, "{family}: greedy from {}", file.display());
+    }
+    println!("{family} {}: {distance}", file.extension().and_then(|end| end.to_str()).unwrap_or("directory"));
+    assert!(distance.max <= 2e-3 && distance.mean() <= 2e-4, "{family} from {}: {distance}", file.display());
 }
 
 #[test]
@@ -181,6 +214,7 @@ fn quantised_models_match_the_reference_on_the_same_weights() {
     let Some(shared) = shared("quant_models") else { return };
     let index: Json = read_json(&shared.join("index.json"));
     let tokens = ids(&index["tokens"]);
+    let device = gpu();
     for entry in index["models"].as_array().expect("a list") {
         let file = shared.join(entry["file"].as_str().expect("a file"));
         let expected = floats(&shared.join(entry["logits_file"].as_str().expect("a file")));
@@ -191,6 +225,10 @@ fn quantised_models_match_the_reference_on_the_same_weights() {
         assert!(distance.max <= 2e-3 && distance.mean() <= 2e-4, "{}: {distance}", file.display());
         let greedy = ids(&entry["greedy"]);
         assert_eq!(model.greedy(&tokens, greedy.len()), greedy, "{}", file.display());
+        if let Some(device) = &device {
+            let found = load_on(device, &file, CacheType::F16, Arithmetic::Fast).logits(&tokens, tokens.len() as u32);
+            same_likeliest(&format!("{} on a GPU", file.display()), &found, &expected, model.vocab);
+        }
         for isa in fast() {
             let found = load(&file, CacheType::F16, isa).logits(&tokens, tokens.len() as u32);
             same_likeliest(&format!("{} with {}", file.display(), isa.name()), &found, &expected, model.vocab);
@@ -301,13 +339,31 @@ fn same_likeliest(what: &str, found: &[f32], expected: &[f32], vocab: usize) {
 }
 
 fn load(path: &Path, cache: CacheType, isa: Isa) -> Model {
+    let kernels = Kernels::new(isa).expect("a supported instruction set");
+    open(path, cache, |shape, plan| {
+        Box::new(CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model"))
+    })
+}
+
+fn load_on(device: &Device, path: &Path, cache: CacheType, arithmetic: Arithmetic) -> Model {
+    open(path, cache, |shape, plan| {
+        Box::new(CudaExecutor::new(device, &shape, plan, arithmetic).unwrap_or_else(|error| panic!("{error}")))
+    })
+}
+
+/// The GPU of this machine, if it has one.
+fn gpu() -> Option<Device> {
+    Device::open().map_err(|reason| eprintln!("skipped on a GPU: {reason}")).ok()
+}
+
+fn open(path: &Path, cache: CacheType, make: impl FnOnce(Shape<Weight>, Plan) -> Box<dyn Executor>) -> Model {
     let checkpoint = Checkpoint::open(path).unwrap_or_else(|error| panic!("{error}"));
     let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
     let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
     let plan = Plan { page_tokens: 16, pages: 24, batch_tokens: 100, batch_outputs: ROOM as u32, slots: SLOTS, cache };
     let (vocab, has_state) = (shape.vocab as usize, shape.state_values_per_sequence() > 0);
-    let kernels = Kernels::new(isa).expect("a supported instruction set");
-    Model { executor: CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model"), vocab, has_state }
+    let has_experts = shape.ffns().any(|ffn| ffn.moe().is_some());
+    Model { executor: make(shape, plan), vocab, has_state, has_experts }
 }
 
 /// Every family directory to test: the repository's own and, where they are there, the shared ones.
