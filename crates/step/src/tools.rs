@@ -1,6 +1,6 @@
 //! Tool calls: what a model may call, how it writes calls, and how they are read back.
 //!
-//! A [`Format`] is told from a model's chat template and vocabulary. It has a [`Format::grammar`] that an answer may be held to,
+//! A [`Format`] is told from a model's chat template and vocabulary. It has a grammar that an answer may be held to,
 //! a parser ([`Reader`](crate::answer::Reader)) that turns streamed text into [`Delta`]s, and a writer. Each is one file of data:
 //! marks and places, for which `layout` has one parser, one grammar and one writer.
 //!
