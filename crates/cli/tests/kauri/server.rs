@@ -30,7 +30,8 @@ impl Server {
     /// Starts `kauri serve` with a port of its own and waits until it listens.
     pub fn start(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kauri"))
-            .args(["serve", "--port", "0", "--threads", "1"])
+            .args(["serve", "--port", "0"])
+            .args(if arguments.contains(&"--threads") { &[][..] } else { &["--threads", "1"] })
             .args(arguments)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
