@@ -127,9 +127,10 @@ fn many_streams_at_once_are_each_what_they_are_alone() {
     assert!(last as f64 <= first as f64 * 1.05, "{memory:?}");
 }
 
+/// Fails today: who does not read fills the queue, and a good client from the same address is sent away (`docs/log.md`).
 /// `cargo test -p kauri-cli --test serve_load -- --ignored --nocapture`
 #[test]
-#[ignore = "thousands of connections"]
+#[ignore = "hundreds of connections; a goal that is not reached"]
 fn good_clients_beside_a_thousand_bad_ones() {
     let server = Server::start(&[
         "--sequences",

@@ -15,6 +15,18 @@ pub const ANSWERS_MAX: usize = 128;
 /// Most likely tokens that may be asked for.
 pub const LIKELY_MAX: u64 = 20;
 
+/// How many answers to a prompt `n` asks for.
+///
+/// # Errors
+/// When they are none or too many.
+pub fn answers_count(n: Option<u64>) -> Result<usize, Problem> {
+    match n {
+        None => Ok(1),
+        Some(n) if (1..=ANSWERS_MAX as u64).contains(&n) => Ok(n as usize),
+        Some(n) => Err(Problem::field("n", format!("must be from 1 to {ANSWERS_MAX}, not {n}"))),
+    }
+}
+
 /// A request of any dialect.
 #[derive(Debug)]
 pub struct Ask {

@@ -14,4 +14,4 @@ pub use identifier::{identifier, now, now_s, timestamp};
 pub use likelihood::ChoiceLikelihood;
 pub use messages::{calls_json, read_messages, text_of};
 pub use tools::{Offer, read_tools};
-pub use usage::{Timings, Usage, finish_reason};
+pub use usage::{StreamOptions, Timings, Usage, finish_reason};

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::App;
 use crate::answers::{Answers, Whole, blocking};
-use crate::ask::{ANSWERS_MAX, Ask, LIKELY_MAX, Prompt};
+use crate::ask::{Ask, LIKELY_MAX, Prompt, answers_count};
 use crate::body::{self, Fields};
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
 use crate::sse::{self, Dictation, Page};
 use crate::wire::{
-    ChoiceLikelihood, Timings, Usage, calls_json, finish_reason, identifier, now_s, read_format, read_messages,
-    read_tools,
+    ChoiceLikelihood, StreamOptions, Timings, Usage, calls_json, finish_reason, identifier, now_s, read_format,
+    read_messages, read_tools,
 };
 
 /// Variables of templates that are not a client's to set: they are the model's, or have fields of their own.
@@ -37,11 +37,6 @@ struct Sent {
     reasoning_effort: Option<String>,
     chat_template_kwargs: Option<serde_json::Map<String, Value>>,
     cache_salt: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct StreamOptions {
-    include_usage: Option<bool>,
 }
 
 /// How the answer is to be sent.
@@ -74,11 +69,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
 /// Reads a request.
 fn read(fields: &Fields) -> Result<(Ask, Manner), Problem> {
     let sent: Sent = fields.read()?;
-    let count = match sent.n {
-        None => 1,
-        Some(n) if (1..=ANSWERS_MAX as u64).contains(&n) => n as usize,
-        Some(n) => return Err(Problem::field("n", format!("must be from 1 to {ANSWERS_MAX}, not {n}"))),
-    };
+    let count = answers_count(sent.n)?;
     let logprobs = sent.logprobs.unwrap_or(false);
     if sent.top_logprobs.is_some() && !logprobs {
         return Err(Problem::field("top_logprobs", "needs logprobs to be true"));
@@ -103,7 +94,7 @@ fn read(fields: &Fields) -> Result<(Ask, Manner), Problem> {
     let manner = Manner {
         model: sent.model,
         is_stream: sent.stream.unwrap_or(false),
-        includes_usage: sent.stream_options.unwrap_or_default().include_usage.unwrap_or(false),
+        includes_usage: sent.stream_options.is_some_and(StreamOptions::includes_usage),
         logprobs,
         count,
     };

@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 use super::chat_completions::fingerprint;
 use crate::App;
 use crate::answers::{Answers, Whole, blocking};
-use crate::ask::{ANSWERS_MAX, Ask, LIKELY_MAX, Prompt};
+use crate::ask::{ANSWERS_MAX, Ask, LIKELY_MAX, Prompt, answers_count};
 use crate::body::{self, Fields};
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
 use crate::sse::{self, Dictation, Page};
-use crate::wire::{ChoiceLikelihood, Timings, Usage, finish_reason, identifier, now_s, read_format};
+use crate::wire::{ChoiceLikelihood, StreamOptions, Timings, Usage, finish_reason, identifier, now_s, read_format};
 
 /// Tokens where nothing is said, as OpenAI's servers have it.
 const TOKENS: u64 = 16;
@@ -46,11 +46,6 @@ struct SentInfill {
     /// What was written since, behind the prefix.
     prompt: Option<String>,
     n_predict: Option<i64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct StreamOptions {
-    include_usage: Option<bool>,
 }
 
 /// How the answer is to be sent.
@@ -127,11 +122,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
 /// Reads a request.
 fn read(fields: &Fields) -> Result<(Ask, Manner), Problem> {
     let sent: Sent = fields.read()?;
-    let count = match sent.n {
-        None => 1,
-        Some(n) if (1..=ANSWERS_MAX as u64).contains(&n) => n as usize,
-        Some(n) => return Err(Problem::field("n", format!("must be from 1 to {ANSWERS_MAX}, not {n}"))),
-    };
+    let count = answers_count(sent.n)?;
     if let Some(likely) = sent.logprobs.filter(|&likely| likely > LIKELY_MAX) {
         return Err(Problem::field("logprobs", format!("must be from 0 to {LIKELY_MAX}, not {likely}")));
     }
@@ -156,7 +147,7 @@ fn read(fields: &Fields) -> Result<(Ask, Manner), Problem> {
     let manner = Manner {
         model: sent.model,
         is_stream: sent.stream.unwrap_or(false),
-        includes_usage: sent.stream_options.unwrap_or_default().include_usage.unwrap_or(false),
+        includes_usage: sent.stream_options.is_some_and(StreamOptions::includes_usage),
         logprobs: sent.logprobs.is_some(),
         count,
         echo,

@@ -7,6 +7,8 @@ pub mod generate;
 
 use std::time::Duration;
 
+use axum::Json;
+use axum::response::{IntoResponse, Response};
 use kauri_engine::grammar::Grammar;
 use kauri_engine::{Call, Chat, Done, Reply, template};
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ use crate::ask::{Ask, Prompt};
 use crate::body::Fields;
 use crate::error::{Dialect, Problem};
 use crate::models::Keep;
-use crate::sse::{Dictation, Page};
+use crate::sse::{self, Dictation, Page};
 use crate::wire::{Choosing, now};
 
 /// What `/api/chat` and `/api/generate` have in common.
@@ -156,6 +158,17 @@ fn done_reason(done: &Done) -> &'static str {
 }
 
 impl Place {
+    /// The answer, whole or a line at a time.
+    async fn respond(self, answers: Answers, is_stream: bool) -> Result<Response, Problem> {
+        if is_stream {
+            let lines = Lines::new(&answers, self);
+            return Ok(sse::stream(sse::Kind::Lines, answers, lines));
+        }
+        let name = answers.model.name.clone();
+        let whole = answers.whole().await?;
+        Ok(Json(whole.first().map(|whole| self.whole(&name, whole))).into_response())
+    }
+
     /// Part of an answer, or all of it.
     fn line<'a>(
         self,

@@ -1,7 +1,7 @@
 //! What an answer took: tokens and times.
 
 use kauri_engine::{Done, Finish};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Tokens that requests took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,6 +32,19 @@ pub struct Timings {
     pub ttft_ms: f64,
     pub prefill_tokens_per_s: f64,
     pub decode_tokens_per_s: f64,
+}
+
+/// What a stream is to end with.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct StreamOptions {
+    include_usage: Option<bool>,
+}
+
+impl StreamOptions {
+    /// Whether the last chunk tells what it took.
+    pub fn includes_usage(self) -> bool {
+        self.include_usage.unwrap_or(false)
+    }
 }
 
 impl Usage {

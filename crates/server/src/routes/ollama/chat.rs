@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Extension, Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use kauri_engine::{Call, Chat, Message, tools};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Lines, Place, Sent};
+use super::{Place, Sent};
 use crate::App;
 use crate::answers::{Answers, blocking};
 use crate::ask::Prompt;
 use crate::body::{self, Fields};
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
-use crate::sse;
 use crate::wire::Offer;
 
 /// Most messages of a conversation.
@@ -72,13 +70,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
     let model = app.models.get(sent.model.as_deref()).await?;
     keep.into_iter().for_each(|keep| app.models.keep(&model.name, keep));
     let answers = Answers::open(app, model, ask, caller.0).await?;
-    if sent.stream.unwrap_or(true) {
-        let lines = Lines::new(&answers, Place::Message);
-        return Ok(sse::stream(sse::Kind::Lines, answers, lines));
-    }
-    let name = answers.model.name.clone();
-    let whole = answers.whole().await?;
-    Ok(Json(whole.first().map(|whole| Place::Message.whole(&name, whole))).into_response())
+    Place::Message.respond(answers, sent.stream.unwrap_or(true)).await
 }
 
 fn read(sent: &Sent, chat: SentChat) -> Result<Prompt, Problem> {

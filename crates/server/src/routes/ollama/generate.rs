@@ -9,14 +9,13 @@ use kauri_engine::Chat;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Lines, Place, Sent};
+use super::{Place, Sent};
 use crate::App;
 use crate::answers::{Answers, blocking};
 use crate::ask::Prompt;
 use crate::body::{self, Fields};
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
-use crate::sse;
 use crate::wire::now;
 
 #[derive(Debug, Deserialize)]
@@ -52,13 +51,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
         return Ok(Json(loaded).into_response());
     };
     let answers = Answers::open(app, model, ask, caller.0).await?;
-    if sent.stream.unwrap_or(true) {
-        let lines = Lines::new(&answers, Place::Response);
-        return Ok(sse::stream(sse::Kind::Lines, answers, lines));
-    }
-    let name = answers.model.name.clone();
-    let whole = answers.whole().await?;
-    Ok(Json(whole.first().map(|whole| Place::Response.whole(&name, whole))).into_response())
+    Place::Response.respond(answers, sent.stream.unwrap_or(true)).await
 }
 
 fn read(sent: &Sent, asked: SentPrompt) -> Result<Option<Prompt>, Problem> {
