@@ -16,6 +16,10 @@ pub const GROUP: usize = 32;
 /// its sums, a quarter of all that scaling costs; llama.cpp has one for 32 columns with some types and for 256 with others.
 pub const SPAN: usize = 128;
 
+/// Tokens of a tile of which two more are computed four by four, and how many those are together.
+const SIX: usize = 6;
+const EIGHT: usize = SIX + 2;
+
 /// Most ways of correction at a time.
 pub const KINDS: usize = 4;
 
@@ -79,14 +83,16 @@ pub struct Tile {
 }
 
 impl Rows {
-    /// The tile that starts at `token`, of up to `widest` tokens: as many, or what is left.
-    pub fn tile(&self, token: usize, widest: usize) -> Tile {
-        Tile { token, width: widest.min(self.first + self.tokens - token) }
-    }
-
-    /// The tile that holds `token`.
+    /// The tile that holds `token`: tiles are `widest` tokens wide, and the last one has what is left. Where that would be two of six, too
+    /// few for sums to be added up without waiting for each other, the last eight go four by four.
     pub fn tile_of(&self, token: usize, widest: usize) -> Tile {
-        self.tile(token - (token - self.first) % widest, widest)
+        let place = token - self.first;
+        let (start, width) = match self.tokens.checked_sub(EIGHT) {
+            Some(fours) if widest == SIX && fours.is_multiple_of(SIX) && place >= fours => (fours, EIGHT / 2),
+            _ => (0, widest),
+        };
+        let token = start + (place - start) / width * width;
+        Tile { token: self.first + token, width: width.min(self.tokens - token) }
     }
 }
 
@@ -351,14 +357,17 @@ mod tests {
 
     #[test]
     fn tiles_cover_all_tokens_in_order() {
-        for widest in [4, 8, 12] {
+        for widest in [4, SIX, 8, 12] {
             for tokens in 0..40 {
                 let first = tokens % 5;
                 let rows = Rows { first, tokens };
                 let mut token = first;
                 while token < first + tokens {
-                    let tile = rows.tile(token, widest);
-                    assert!(tile.width == widest || tile.token + tile.width == first + tokens);
+                    let tile = rows.tile_of(token, widest);
+                    let left = first + tokens - token;
+                    assert_eq!(tile.token, token, "{tokens} tokens, widest {widest}");
+                    let halved = widest == SIX && (left == EIGHT || left == EIGHT / 2);
+                    assert_eq!(tile.width, if halved { EIGHT / 2 } else { widest.min(left) });
                     for inside in token..token + tile.width {
                         assert_eq!(
                             rows.tile_of(inside, widest),

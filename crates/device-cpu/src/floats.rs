@@ -7,7 +7,10 @@ use half::{bf16, f16};
 use kauri_formats::Quant;
 
 use crate::activation::{Activations, Tile};
-use crate::product::{self, Ahead, InRegisters, LANES_MAX, Multiply, NUMBERS, Panel, Part, Product, Scratch, offsets};
+use crate::detect::Packing;
+use crate::product::{
+    self, Ahead, InRegisters, LANES_MAX, Multiply, NUMBERS, Panel, Part, Product, Scratch, Tiles, offsets,
+};
 use crate::vector::Vector;
 
 /// A floating-point number as it is stored.
@@ -146,8 +149,8 @@ impl<'a> Rows<'a> {
 }
 
 impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
-    const STRIPS: usize = V::FLOAT_STRIPS;
-    const TOKENS: usize = V::TOKENS;
+    type Tiles = Sums;
+    const PACKING: Packing = Packing::Numbers;
     const COLUMNS: usize = NUMBERS / (V::LANES * V::FLOAT_STRIPS);
     const COLUMNS_FOR_FEW: usize = 32;
 
@@ -221,6 +224,14 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
             total
         }
     }
+}
+
+/// The product of widened weights.
+pub struct Sums;
+
+impl<V: Vector> Tiles<V> for Sums {
+    const STRIPS: usize = V::FLOAT_STRIPS;
+    const TOKENS: usize = V::TOKENS;
 
     #[inline(always)]
     unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
@@ -236,10 +247,10 @@ pub struct Input {
     width: usize,
 }
 
-impl<V: Vector, E: Element> InRegisters<V> for Numbers<E> {
+impl<V: Vector> InRegisters<V> for Sums {
     type Input = Input;
 
-    fn input(x: &Activations, columns: Range<usize>, tile: Tile, first: usize) -> Input {
+    fn input(x: &Activations, _: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Input {
         let numbers = x.numbers(tile, columns.start)[first..columns.len() * tile.width].as_ptr();
         Input { numbers, width: tile.width }
     }

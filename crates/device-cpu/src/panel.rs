@@ -7,25 +7,59 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
+use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, CHUNK, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, Scratch, offsets,
+    self, Ahead, CHUNK, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, Scratch, Tiles, offsets,
 };
 use crate::vector::Vector;
 
+/// What products have to know of a panel: storage types of the same form share theirs.
+pub trait Form {
+    /// Columns that share a scale: 16 or 32.
+    const GROUP: usize;
+    /// Whether the bytes take all eight bits: signed ones raised by 128. Otherwise they are under 128.
+    const WIDE: bool;
+    /// Whether a group has a minimum that is subtracted. Otherwise values were raised to make them unsigned.
+    const MINIMUM: bool;
+}
+
+/// Groups of so many values raised to bytes under 128.
+pub struct Raised<const GROUP: usize>;
+
+impl<const GROUP: usize> Form for Raised<GROUP> {
+    const GROUP: usize = GROUP;
+    const WIDE: bool = false;
+    const MINIMUM: bool = false;
+}
+
+/// Groups of so many signed bytes, raised by 128.
+pub struct Wide<const GROUP: usize>;
+
+impl<const GROUP: usize> Form for Wide<GROUP> {
+    const GROUP: usize = GROUP;
+    const WIDE: bool = true;
+    const MINIMUM: bool = false;
+}
+
+/// Groups of so many values above a minimum.
+pub struct WithMinimum<const GROUP: usize>;
+
+impl<const GROUP: usize> Form for WithMinimum<GROUP> {
+    const GROUP: usize = GROUP;
+    const WIDE: bool = false;
+    const MINIMUM: bool = true;
+}
+
 /// How one storage type becomes a panel.
 pub trait Unpack {
+    /// What the panel looks like.
+    type Form: Form;
     /// Columns of a stored block.
     const COLUMNS: usize;
     /// Bytes of a stored block.
     const BYTES: usize;
-    /// Columns that share a scale: 16 or 32.
-    const GROUP: usize;
-    /// What is added to a value to make it an unsigned byte.
+    /// What is added to a value to make it an unsigned byte; zero where groups have minimums.
     const OFFSET: i32;
-    /// Whether the bytes take all eight bits: signed ones raised by 128. Otherwise they are under 128.
-    const WIDE: bool = false;
-    /// Whether a group has a minimum that is subtracted.
-    const MINIMUM: bool;
 
     /// Unpacks the block at `base + offsets[row]` of every row: all its columns once, and all its scales and minimums.
     ///
@@ -107,9 +141,9 @@ struct Meeting<'a, V: Vector, U> {
 impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
     #[inline(always)]
     unsafe fn columns(&mut self, index: usize, bytes: V::Bytes) {
-        let group = index * 4 / U::GROUP;
+        let group = index * 4 / U::Form::GROUP;
         // A block that is one group adds up twice as much, and would wait for each product.
-        let way = if U::COLUMNS == U::GROUP { index % 2 } else { 0 };
+        let way = if U::COLUMNS == U::Form::GROUP { index % 2 } else { 0 };
         let calls = const { U::COLUMNS / 4 };
         let lines = const { (U::BYTES * V::LANES).div_ceil(LINE) };
         // SAFETY: inside the block by the caller's word; what is asked for may lie anywhere.
@@ -119,9 +153,9 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
                 V::prefetch(self.ahead.line(self.line + line).cast());
             }
             let x = V::word(self.x.add(index * 4).cast::<u32>().read_unaligned());
-            let weights = if U::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes };
+            let weights = if U::Form::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes };
             let sum = self.sums[way].get_unchecked_mut(group);
-            *sum = dot::<V, U>(*sum, weights, x);
+            *sum = dot::<V, U::Form>(*sum, weights, x);
         }
     }
 
@@ -143,14 +177,19 @@ pub struct Bytes<U>(PhantomData<U>);
 
 /// The correction that activations need for a storage type.
 pub const fn correction<U: Unpack>() -> Correction {
-    assert!(U::MINIMUM == (U::OFFSET == 0), "an offset or a minimum");
-    Correction { group: U::GROUP, offset: U::OFFSET }
+    assert!(U::Form::MINIMUM == (U::OFFSET == 0), "an offset or a minimum");
+    Correction { group: U::Form::GROUP, offset: U::OFFSET }
+}
+
+/// Most columns of a panel of so many vectors of rows.
+const fn columns_max(strips: usize) -> usize {
+    CHUNK / strips
 }
 
 impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
-    const STRIPS: usize = V::STRIPS;
-    const TOKENS: usize = V::TOKENS;
-    const COLUMNS: usize = CHUNK / V::STRIPS;
+    type Tiles = Sums<U::Form>;
+    const PACKING: Packing = Packing::Bytes(correction::<U>());
+    const COLUMNS: usize = columns_max(V::STRIPS);
     // The largest block.
     const COLUMNS_FOR_FEW: usize = 256;
 
@@ -166,7 +205,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
             let offsets = offsets::<V>(stored, row_bytes, part);
             for (index, block) in blocks.clone().enumerate() {
                 let column = part * columns.len() + index * U::COLUMNS;
-                let group = column / U::GROUP * V::LANES;
+                let group = column / U::Form::GROUP * V::LANES;
                 // SAFETY: the places lie in the panel, whose parts are sized for the smallest group; the stored block lies in
                 // each of the rows that the offsets lead to.
                 unsafe {
@@ -194,7 +233,8 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         // A few blocks to a span, or a few spans to a block.
         let run = const { SPAN.div_ceil(U::COLUMNS) };
         let blocks = row_bytes / U::BYTES;
-        let input = <Self as InRegisters<V>>::input(x, 0..blocks * U::COLUMNS, tile, 0);
+        let packing = <Self as Multiply<V>>::PACKING;
+        let input = <Sums<U::Form> as InRegisters<V>>::input(x, packing, 0..blocks * U::COLUMNS, tile, 0);
         // SAFETY: the rows and the input hold the blocks and the spans; the rest is the caller's contract.
         unsafe {
             let mut total = [V::float(0.0); R];
@@ -216,6 +256,14 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
             total
         }
     }
+}
+
+/// The product of panels of one form.
+pub struct Sums<F>(PhantomData<F>);
+
+impl<V: Vector, F: Form> Tiles<V> for Sums<F> {
+    const STRIPS: usize = V::STRIPS;
+    const TOKENS: usize = V::TOKENS;
 
     #[inline(always)]
     unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
@@ -224,14 +272,16 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     }
 }
 
-impl<V: Vector, U: Unpack> InRegisters<V> for Bytes<U> {
+impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
     type Input = Input;
 
-    fn input(x: &Activations, columns: Range<usize>, tile: Tile, first: usize) -> Input {
-        const { assert!(<Self as Multiply<V>>::COLUMNS.is_multiple_of(SPAN), "parts of whole spans") };
+    fn input(x: &Activations, packing: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Input {
+        const { assert!(columns_max(V::STRIPS).is_multiple_of(SPAN), "parts of whole spans") };
+        let correction = packing.correction().expect("weights become bytes");
+        assert_eq!(correction.group, F::GROUP, "corrections of another form");
         let group = columns.start / activation::GROUP;
-        let (spans, groups, width) = (columns.len().div_ceil(SPAN), columns.len() / U::GROUP, tile.width);
-        let (offsets, sums) = x.corrections(const { correction::<U>() }, tile, columns.start / U::GROUP);
+        let (spans, groups, width) = (columns.len().div_ceil(SPAN), columns.len() / F::GROUP, tile.width);
+        let (offsets, sums) = x.corrections(correction, tile, columns.start / F::GROUP);
         Input {
             values: x.values(tile, group)[first * activation::GROUP..columns.len() * width].as_ptr(),
             scales: x.scales(tile, columns.start / SPAN)[first..spans * width].as_ptr(),
@@ -249,15 +299,15 @@ impl<V: Vector, U: Unpack> InRegisters<V> for Bytes<U> {
         mut ahead: Ahead,
         total: &mut [[V::Float; T]; R],
     ) {
-        let groups = part.columns / U::GROUP;
+        let groups = part.columns / F::GROUP;
         let each = ahead.each(groups);
-        for span in 0..groups.div_ceil(SPAN / U::GROUP) {
+        for span in 0..groups.div_ceil(SPAN / F::GROUP) {
             // SAFETY: the caller's contract is the same, and the part has the groups and the span.
             unsafe {
                 let mut partial = [[V::float(0.0); T]; R];
-                for number in span * (SPAN / U::GROUP)..groups.min((span + 1) * (SPAN / U::GROUP)) {
+                for number in span * (SPAN / F::GROUP)..groups.min((span + 1) * (SPAN / F::GROUP)) {
                     ahead.ask::<V>(each);
-                    group::<V, U, R, T>(part.columns, panel, input, number, &mut partial);
+                    group::<V, F, R, T>(part.columns, panel, input, number, &mut partial);
                 }
                 for t in 0..T {
                     let scale = V::float(*input.scales.add(span * input.width + t));
@@ -285,49 +335,49 @@ pub struct Input {
 /// # Safety
 /// The panel and the input hold `columns` columns, and the group; the CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn group<V: Vector, U: Unpack, const R: usize, const T: usize>(
+unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
     columns: usize,
     panel: &Panel,
     input: &Input,
     number: usize,
     total: &mut [[V::Float; T]; R],
 ) {
-    let (together, first) = (number * U::GROUP / activation::GROUP, number * U::GROUP % activation::GROUP);
-    // SAFETY: panel and input have the group, of `U::GROUP` columns.
+    let (together, first) = (number * F::GROUP / activation::GROUP, number * F::GROUP % activation::GROUP);
+    // SAFETY: panel and input have the group, of `F::GROUP` columns.
     unsafe {
         let values = input.values.add(together * input.width * activation::GROUP + first);
         let mut sum = [[V::int(0); T]; R];
         for t in 0..T {
-            let begun = begun::<V, U>(input, number * input.width + t);
+            let begun = begun::<V, F>(input, number * input.width + t);
             for r in 0..R {
                 sum[r][t] = begun;
             }
         }
         // The weights of four columns meet all tokens before the next: many sums that do not wait for each other.
-        for index in 0..U::GROUP / 4 {
+        for index in 0..F::GROUP / 4 {
             let mut weights = [V::byte(0); R];
             for r in 0..R {
-                let column = r * columns + number * U::GROUP + index * 4;
+                let column = r * columns + number * F::GROUP + index * 4;
                 weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
-                if U::WIDE && V::SIGNED {
+                if F::WIDE && V::SIGNED {
                     weights[r] = V::xor(weights[r], V::byte(0x80));
                 }
             }
             for t in 0..T {
                 let x = V::word(values.add(t * activation::GROUP + index * 4).cast::<u32>().read_unaligned());
                 for r in 0..R {
-                    sum[r][t] = dot::<V, U>(sum[r][t], weights[r], x);
+                    sum[r][t] = dot::<V, F>(sum[r][t], weights[r], x);
                 }
             }
         }
         for r in 0..R {
-            let place = (r * columns / U::GROUP + number) * V::LANES;
+            let place = (r * columns / F::GROUP + number) * V::LANES;
             let scale = V::load(panel.scales.as_ptr().add(place));
-            let minimum = if U::MINIMUM { V::load(panel.minimums.as_ptr().add(place)) } else { scale };
+            let minimum = if F::MINIMUM { V::load(panel.minimums.as_ptr().add(place)) } else { scale };
             for t in 0..T {
                 let sums = input.sums.add(number * input.width + t);
                 let parts = (sum[r][t], scale, minimum);
-                total[r][t] = scaled::<V, U>(sums, parts, total[r][t]);
+                total[r][t] = scaled::<V, F>(sums, parts, total[r][t]);
             }
         }
     }
@@ -347,14 +397,14 @@ unsafe fn meet<V: Vector, U: Unpack>(
     number: usize,
     partial: &mut [V::Float; SPANS_MAX],
 ) {
-    let groups = const { U::COLUMNS / U::GROUP };
-    const { assert!(U::COLUMNS <= GROUPS_MAX * U::GROUP && U::COLUMNS <= SPANS_MAX * SPAN, "room for the block") };
+    let groups = const { U::COLUMNS / U::Form::GROUP };
+    const { assert!(U::COLUMNS <= GROUPS_MAX * U::Form::GROUP && U::COLUMNS <= SPANS_MAX * SPAN, "room for the block") };
     // SAFETY: the caller's contract is the same.
     unsafe {
         let mut sums = [[V::int(0); GROUPS_MAX]; 2];
         let (mut scales, mut minimums) = ([V::float(0.0); GROUPS_MAX], [V::float(0.0); GROUPS_MAX]);
         for group in 0..groups {
-            sums[0][group] = begun::<V, U>(input, number * groups + group);
+            sums[0][group] = begun::<V, U::Form>(input, number * groups + group);
         }
         let mut meeting = Meeting::<V, U> {
             x: input.values.add(number * U::COLUMNS),
@@ -368,9 +418,9 @@ unsafe fn meet<V: Vector, U: Unpack>(
         U::unpack::<V>(base, offsets, &mut meeting);
         for group in 0..groups {
             let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
-            let span = group * U::GROUP / SPAN;
+            let span = group * U::Form::GROUP / SPAN;
             let sums = input.sums.add(number * groups + group);
-            partial[span] = scaled::<V, U>(sums, parts, partial[span]);
+            partial[span] = scaled::<V, U::Form>(sums, parts, partial[span]);
         }
     }
 }
@@ -381,10 +431,10 @@ unsafe fn meet<V: Vector, U: Unpack>(
 /// # Safety
 /// The input has the group; the CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn begun<V: Vector, U: Unpack>(input: &Input, index: usize) -> V::Int {
+unsafe fn begun<V: Vector, F: Form>(input: &Input, index: usize) -> V::Int {
     // SAFETY: the caller's contract is the same.
     unsafe {
-        let raised = U::OFFSET != 0 && !(U::WIDE && V::SIGNED);
+        let raised = !F::MINIMUM && !(F::WIDE && V::SIGNED);
         V::int(if raised { *input.offsets.add(index) } else { 0 })
     }
 }
@@ -395,7 +445,7 @@ unsafe fn begun<V: Vector, U: Unpack>(input: &Input, index: usize) -> V::Int {
 /// # Safety
 /// It stands there; the CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn scaled<V: Vector, U: Unpack>(
+unsafe fn scaled<V: Vector, F: Form>(
     sum: *const f32,
     parts: (V::Int, V::Float, V::Float),
     total: V::Float,
@@ -404,19 +454,19 @@ unsafe fn scaled<V: Vector, U: Unpack>(
     // SAFETY: the caller's contract is the same.
     unsafe {
         let total = V::mul_add(V::to_float(integer), scale, total);
-        if U::MINIMUM { V::sub_mul(minimum, V::float(*sum), total) } else { total }
+        if F::MINIMUM { V::sub_mul(minimum, V::float(*sum), total) } else { total }
     }
 }
 
-/// The quickest product for the bytes of `U`: signed where they are wide and that suits the instruction set.
+/// The quickest product for the bytes of `F`: signed where they are wide and that suits the instruction set.
 ///
 /// # Safety
 /// As [`Vector::dot`].
 #[inline(always)]
-unsafe fn dot<V: Vector, U: Unpack>(sum: V::Int, weights: V::Bytes, x: V::Bytes) -> V::Int {
+unsafe fn dot<V: Vector, F: Form>(sum: V::Int, weights: V::Bytes, x: V::Bytes) -> V::Int {
     // SAFETY: the caller's contract is the same.
     unsafe {
-        match (U::WIDE, V::SIGNED) {
+        match (F::WIDE, V::SIGNED) {
             (false, _) => V::dot_low(sum, weights, x),
             (true, false) => V::dot(sum, weights, x),
             (true, true) => V::dot_signed(sum, weights, x),

@@ -11,6 +11,7 @@ use std::ops::Range;
 use kauri_arch::Activation;
 
 use crate::activation::{Activations, Rows, Tile};
+use crate::detect::Packing;
 use crate::elementwise;
 use crate::pool::Disjoint;
 use crate::vector::Vector;
@@ -32,10 +33,10 @@ pub const NUMBERS: usize = 8192;
 
 /// How weights of one storage type are multiplied.
 pub trait Multiply<V: Vector> {
-    /// Vectors of rows that are computed together.
-    const STRIPS: usize;
-    /// Most tokens of a tile.
-    const TOKENS: usize;
+    /// What meets tokens with what is unpacked: compiled once for all storage types whose panels look alike.
+    type Tiles: Tiles<V>;
+    /// How it takes activations.
+    const PACKING: Packing;
     /// Most columns of them that the panel holds, a whole number of blocks.
     const COLUMNS: usize;
     /// As many of those as a few tokens are worth: what is unpacked is read at once, and the weights that stream through the cache
@@ -63,6 +64,14 @@ pub trait Multiply<V: Vector> {
         tile: Tile,
         ahead: Ahead,
     ) -> [V::Float; R];
+}
+
+/// How unpacked weights are multiplied.
+pub trait Tiles<V: Vector> {
+    /// Vectors of rows that are computed together.
+    const STRIPS: usize;
+    /// Most tokens of a tile.
+    const TOKENS: usize;
 
     /// Adds the products of the part's columns with the tokens of a tile to their sums; asks for `ahead` meanwhile.
     ///
@@ -72,12 +81,12 @@ pub trait Multiply<V: Vector> {
 }
 
 /// How they are multiplied where the sums of a few tokens are kept in registers.
-pub trait InRegisters<V: Vector>: Multiply<V> {
+pub trait InRegisters<V: Vector>: Tiles<V> {
     /// What is read of the activations of a few tokens of a tile.
     type Input;
 
     /// The activations of a tile in some columns, from its token number `first` on: checks that everything is there.
-    fn input(x: &Activations, columns: Range<usize>, tile: Tile, first: usize) -> Self::Input;
+    fn input(x: &Activations, packing: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Self::Input;
 
     /// Adds the products of the part's columns with `T` tokens; asks for `ahead` meanwhile.
     ///
@@ -224,8 +233,13 @@ pub struct Product<'a> {
 /// [`finish`], compiled for an instruction set.
 pub type Finisher = unsafe fn(&Output<'_>, &Range<usize>, Tile, &Scratch);
 
+/// [`tiles`], compiled for an instruction set.
+pub type Meeter = unsafe fn(&Product<'_>, &Part, Ahead, &mut Scratch);
+
 /// Some unpacked columns of a strip.
 pub struct Part {
+    /// How the weights take activations.
+    pub packing: Packing,
     /// The first column.
     pub start: usize,
     /// How many.
@@ -236,16 +250,21 @@ pub struct Part {
 
 /// Rows of a strip.
 pub const fn height<V: Vector, M: Multiply<V>>() -> usize {
-    V::LANES * M::STRIPS
+    V::LANES * M::Tiles::STRIPS
 }
 
-/// Computes the sums of the rows of strip number `strip` for all tokens.
+/// Computes the sums of the rows of strip number `strip` for all tokens; `meet` is [`tiles`] of what `M` unpacks to.
 ///
 /// # Safety
 /// The CPU has the instructions of `V` and of the output's finisher; `product.matrix` holds `rows` rows of the type of `M`; no other
 /// worker writes the rows of this strip.
 #[inline(always)]
-pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usize, scratch: &mut Scratch) {
+pub unsafe fn strip<V: Vector, M: Multiply<V>>(
+    product: &Product<'_>,
+    strip: usize,
+    scratch: &mut Scratch,
+    meet: Meeter,
+) {
     let row_bytes = M::row_bytes(product.columns);
     let first = strip * height::<V, M>();
     let rows = first..product.rows.min(first + height::<V, M>());
@@ -253,7 +272,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
     if product.tokens.tokens == 1 {
         // SAFETY: the caller's contract is the same.
         return unsafe {
-            match M::STRIPS {
+            match M::Tiles::STRIPS {
                 1 => single::<V, M, 1>(product, &rows, stored, scratch),
                 2 => single::<V, M, 2>(product, &rows, stored, scratch),
                 4 => single::<V, M, 4>(product, &rows, stored, scratch),
@@ -266,7 +285,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
     let mut start = 0;
     while start < product.columns {
         let columns = most.min(product.columns - start);
-        let part = Part { start, columns, rows: rows.clone() };
+        let part = Part { packing: M::PACKING, start, columns, rows: rows.clone() };
         // As much of the next strip as is computed of this one.
         let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
         let ahead = Ahead::behind(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
@@ -275,7 +294,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
         unsafe {
             let now = ahead.share(0..while_filling, time);
             M::fill(stored, row_bytes, start..start + columns, now, &mut scratch.panel);
-            tiles::<V, M>(product, &part, ahead.share(while_filling..time, time), scratch);
+            meet(product, &part, ahead.share(while_filling..time, time), scratch);
         }
         start += columns;
     }
@@ -284,7 +303,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(product: &Product<'_>, strip: usi
 /// Computes the only token, without a panel.
 ///
 /// # Safety
-/// As [`strip`]; `M::STRIPS` is `R`, and `stored` holds the rows.
+/// As [`strip`]; `M` computes `R` vectors of rows together, and `stored` holds the rows.
 #[inline(always)]
 unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
     product: &Product<'_>,
@@ -294,7 +313,7 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
 ) {
     // SAFETY: sums of a strip lie in the scratch; the rest is the caller's contract.
     unsafe {
-        let tile = product.tokens.tile(product.tokens.first, M::TOKENS);
+        let tile = product.tokens.tile_of(product.tokens.first, M::Tiles::TOKENS);
         let row_bytes = M::row_bytes(product.columns);
         let strip_bytes = row_bytes * height::<V, M>();
         let ahead = Ahead::behind(stored, strip_bytes, 0..strip_bytes);
@@ -314,11 +333,11 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
 /// # Safety
 /// As [`strip`]; the panel is filled with the part.
 #[inline(always)]
-unsafe fn tiles<V: Vector, M: Multiply<V>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
+pub unsafe fn tiles<V: Vector, M: Tiles<V>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
     let rows = product.tokens;
     let mut token = rows.first;
     while token < rows.first + rows.tokens {
-        let at = rows.tile(token, M::TOKENS);
+        let at = rows.tile_of(token, M::TOKENS);
         let ahead = ahead.share(token - rows.first..token - rows.first + at.width, rows.tokens);
         // SAFETY: the caller's contract is the same.
         unsafe { M::tile(product, part, at, ahead, scratch) };
@@ -330,10 +349,10 @@ unsafe fn tiles<V: Vector, M: Multiply<V>>(product: &Product<'_>, part: &Part, a
     }
 }
 
-/// [`Multiply::tile`], a few tokens at a time: as many as the registers have room for, the rest by powers of two.
+/// [`Tiles::tile`], a few tokens at a time: as many as the registers have room for, the rest by powers of two.
 ///
 /// # Safety
-/// As [`Multiply::tile`].
+/// As [`Tiles::tile`].
 #[inline(always)]
 pub unsafe fn in_registers<V: Vector, M: InRegisters<V>>(
     product: &Product<'_>,
@@ -382,7 +401,7 @@ unsafe fn tokens<V: Vector, M: InRegisters<V>, const R: usize, const T: usize>(
     (tile, first, ahead): (Tile, usize, Ahead),
     scratch: &mut Scratch,
 ) {
-    let input = M::input(product.x, part.start..part.start + part.columns, tile, first);
+    let input = M::input(product.x, part.packing, part.start..part.start + part.columns, tile, first);
     let height = R * V::LANES;
     let at = scratch.sums[(tile.token + first - product.tokens.first) * height..][..T * height].as_mut_ptr();
     // Loops, not closures: a closure is compiled without the instruction set of the function around it.

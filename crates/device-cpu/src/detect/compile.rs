@@ -13,10 +13,10 @@ macro_rules! compile {
 
             use $crate::activation::{self, GROUP, Writer};
             use $crate::attend::{self, Task, Tile};
-            use $crate::detect::{Compiled, Kernels, Packing, Strips};
+            use $crate::detect::{Compiled, Kernels, Strips};
             use $crate::floats::{self, Element, Numbers};
-            use $crate::panel::{self, Bytes, Unpack};
-            use $crate::product::{self, Multiply, Output, Product};
+            use $crate::panel::{Bytes, Unpack};
+            use $crate::product::{self, Ahead, Multiply, Output, Part, Product, Tiles};
             use $crate::cache::{self, HeadMut, New};
             use $crate::elementwise::{self, Turn};
             use $crate::quant;
@@ -29,7 +29,7 @@ macro_rules! compile {
                 type Output = Strips;
 
                 fn visit<U: Unpack>(self) -> Strips {
-                    strips::<Bytes<U>>(Packing::Bytes(const { panel::correction::<U>() }))
+                    strips::<Bytes<U>>()
                 }
             }
 
@@ -37,12 +37,13 @@ macro_rules! compile {
                 type Output = Strips;
 
                 fn visit<E: Element>(self) -> Strips {
-                    strips::<Numbers<E>>(Packing::Numbers)
+                    strips::<Numbers<E>>()
                 }
             }
 
-            fn strips<M: Multiply<$vector>>(packing: Packing) -> Strips {
-                Strips { rows: product::height::<$vector, M>(), tokens: M::TOKENS, run: strip::<M>, packing }
+            fn strips<M: Multiply<$vector>>() -> Strips {
+                let (rows, tokens) = (product::height::<$vector, M>(), M::Tiles::TOKENS);
+                Strips { rows, tokens, run: strip::<M>, packing: M::PACKING }
             }
 
             /// # Safety
@@ -50,7 +51,15 @@ macro_rules! compile {
             $(#[target_feature(enable = $feature)])+
             unsafe fn strip<M: Multiply<$vector>>(product: &Product<'_>, number: usize, scratch: &mut product::Scratch) {
                 // SAFETY: the caller's contract is the same.
-                unsafe { product::strip::<$vector, M>(product, number, scratch) };
+                unsafe { product::strip::<$vector, M>(product, number, scratch, tiles::<M::Tiles>) };
+            }
+
+            /// # Safety
+            /// The CPU has the instructions; the rest as [`product::tiles`].
+            $(#[target_feature(enable = $feature)])+
+            unsafe fn tiles<T: Tiles<$vector>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut product::Scratch) {
+                // SAFETY: the caller's contract is the same.
+                unsafe { product::tiles::<$vector, T>(product, part, ahead, scratch) };
             }
 
             /// # Safety

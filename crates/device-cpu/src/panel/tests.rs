@@ -13,7 +13,7 @@ use kauri_arch::Linear;
 use kauri_device::{Matrix, Weight};
 use kauri_formats::Quant;
 
-use super::{Place, Unpack};
+use super::{Form, Place, Unpack};
 use crate::activation::{Activations, Rows};
 use crate::detect::{Isa, Kernels};
 use crate::matmul::{self, Job, Scratch};
@@ -54,12 +54,16 @@ impl Visitor for Compare<'_> {
 
     fn visit<U: Unpack>(self) {
         assert_eq!((U::COLUMNS, U::BYTES), (self.quant.block_len(), self.quant.block_bytes()));
-        assert!(!U::WIDE || U::OFFSET == 128, "{}: wide bytes are signed ones raised", self.quant.name());
+        assert!(!U::Form::WIDE || U::OFFSET == 128, "{}: wide bytes are signed ones raised", self.quant.name());
         let mut expected = vec![0.0; U::COLUMNS];
         for sixteen in self.blocks.chunks(LANES_MAX * U::BYTES) {
             let count = sixteen.len() / U::BYTES;
             let unpacked = Unpacked::of::<U>(sixteen);
-            assert!(U::WIDE || unpacked.bytes.iter().all(|&byte| byte < 128), "{}: wide bytes", self.quant.name());
+            assert!(
+                U::Form::WIDE || unpacked.bytes.iter().all(|&byte| byte < 128),
+                "{}: wide bytes",
+                self.quant.name()
+            );
             for lane in 0..count {
                 self.quant.dequantise(&sixteen[lane * U::BYTES..][..U::BYTES], &mut expected);
                 for (column, &expected) in expected.iter().enumerate().filter(|(_, expected)| expected.is_finite()) {
@@ -98,11 +102,11 @@ impl Unpacked {
         let base = memory[32..].as_ptr();
         let _readable = Readable::blocks(base, stride, U::BYTES);
         let offsets = std::array::from_fn(|lane| (lane * stride) as i32);
-        let groups = U::COLUMNS / U::GROUP;
+        let groups = U::COLUMNS / U::Form::GROUP;
         let mut unpacked = Self {
             bytes: vec![0xff; U::COLUMNS * LANES_MAX],
             scales: vec![f32::NAN; groups * LANES_MAX],
-            minimums: vec![if U::MINIMUM { f32::NAN } else { 0.0 }; groups * LANES_MAX],
+            minimums: vec![if U::Form::MINIMUM { f32::NAN } else { 0.0 }; groups * LANES_MAX],
         };
         let mut out = Place {
             bytes: unpacked.bytes.as_mut_ptr(),
@@ -117,7 +121,7 @@ impl Unpacked {
     /// The scaled byte and the minimum of a value.
     fn value<U: Unpack>(&self, lane: usize, column: usize) -> (f64, f64) {
         let byte = self.bytes[(column / 4 * LANES_MAX + lane) * 4 + column % 4];
-        let group = column / U::GROUP * LANES_MAX + lane;
+        let group = column / U::Form::GROUP * LANES_MAX + lane;
         let product = f64::from(i32::from(byte) - U::OFFSET) * f64::from(self.scales[group]);
         (product, f64::from(self.minimums[group]))
     }

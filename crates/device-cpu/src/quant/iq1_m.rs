@@ -1,7 +1,7 @@
 //! `IQ1_M`: sixteen groups of 16 values, two points of a ternary 2048-point book with shifts each, a scale of three
 //! bits.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::iq1_s::{Iq1S, eight_columns, everywhere};
@@ -10,11 +10,10 @@ use super::iq1_s::{Iq1S, eight_columns, everywhere};
 pub struct Iq1M;
 
 impl Unpack for Iq1M {
+    type Form = Raised<16>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 56;
-    const GROUP: usize = 16;
     const OFFSET: i32 = Iq1S::OFFSET;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

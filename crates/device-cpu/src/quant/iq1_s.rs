@@ -3,7 +3,7 @@
 
 use kauri_formats::quant::grids::iq1::POINTS;
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::points;
@@ -18,11 +18,10 @@ const SHIFTED: [u8; 16] = [2, 10, 18, 0, 0, 0, 0, 0, 0, 8, 16, 0, 0, 0, 0, 0];
 pub struct Iq1S;
 
 impl Unpack for Iq1S {
+    type Form = Raised<32>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 50;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 9;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

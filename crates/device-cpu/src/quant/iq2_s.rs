@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::grids::iq2_s::POINTS;
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::{points, scales};
@@ -16,11 +16,10 @@ const SIGNED: [u8; 16] = points::with_signs(&LEVELS, Iq2S::OFFSET);
 pub struct Iq2S;
 
 impl Unpack for Iq2S {
+    type Form = Raised<16>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 82;
-    const GROUP: usize = 16;
     const OFFSET: i32 = 64;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::grids::iq2_xxs::POINTS;
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::points;
@@ -16,11 +16,10 @@ const SIGNED: [u8; 16] = points::with_signs(&LEVELS, Iq2Xxs::OFFSET);
 pub struct Iq2Xxs;
 
 impl Unpack for Iq2Xxs {
+    type Form = Raised<32>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 66;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 64;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::IQ4_LEVELS;
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Sink, Unpack, Wide};
 use crate::vector::Vector;
 
 use super::halves;
@@ -14,13 +14,11 @@ pub(super) const LEVELS: [u8; 16] = halves::raised(IQ4_LEVELS, Iq4Nl::OFFSET);
 pub struct Iq4Nl;
 
 impl Unpack for Iq4Nl {
+    type Form = Wide<32>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 18;
-    const GROUP: usize = 32;
     // The levels run from -127 to 113.
     const OFFSET: i32 = 128;
-    const WIDE: bool = true;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

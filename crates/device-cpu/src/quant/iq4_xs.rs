@@ -1,6 +1,6 @@
 //! `IQ4_XS`: eight groups of 32 codes of four bits that name one of sixteen levels, each with a scale of six bits.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Sink, Unpack, Wide};
 use crate::vector::Vector;
 
 use super::iq4_nl::{Iq4Nl, LEVELS};
@@ -10,12 +10,10 @@ use super::{halves, scales};
 pub struct Iq4Xs;
 
 impl Unpack for Iq4Xs {
+    type Form = Wide<32>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 136;
-    const GROUP: usize = 32;
     const OFFSET: i32 = Iq4Nl::OFFSET;
-    const WIDE: bool = true;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

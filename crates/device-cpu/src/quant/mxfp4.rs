@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::FP4_LEVELS;
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -14,11 +14,10 @@ pub(super) const LEVELS: [u8; 16] = halves::raised(FP4_LEVELS, Mxfp4::OFFSET);
 pub struct Mxfp4;
 
 impl Unpack for Mxfp4 {
+    type Form = Raised<32>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 17;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 12;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

@@ -2,7 +2,7 @@
 
 use kauri_formats::quant::nvfp4_scale;
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -23,11 +23,10 @@ static SCALES: [u32; 256] = {
 pub struct Nvfp4;
 
 impl Unpack for Nvfp4 {
+    type Form = Raised<16>;
     const COLUMNS: usize = 64;
     const BYTES: usize = 36;
-    const GROUP: usize = 16;
     const OFFSET: i32 = Mxfp4::OFFSET;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

@@ -1,17 +1,16 @@
 //! `Q1_0`: 128 signs and a scale.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 /// Two bytes of scale, 16 bytes of signs: a set bit is plus.
 pub struct Q1_0;
 
 impl Unpack for Q1_0 {
+    type Form = Raised<32>;
     const COLUMNS: usize = 128;
     const BYTES: usize = 18;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 1;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

@@ -1,17 +1,16 @@
 //! `Q2_0`: 64 values of two bits and a scale.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 /// Two bytes of scale, 16 bytes of four values each.
 pub struct Q2_0;
 
 impl Unpack for Q2_0 {
+    type Form = Raised<32>;
     const COLUMNS: usize = 64;
     const BYTES: usize = 18;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 1;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

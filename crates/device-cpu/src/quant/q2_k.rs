@@ -1,6 +1,6 @@
 //! `Q2_K`: sixteen groups of 16 values of two bits, each with a scale and a minimum of four bits.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Sink, Unpack, WithMinimum};
 use crate::vector::Vector;
 
 use super::scales;
@@ -9,11 +9,10 @@ use super::scales;
 pub struct Q2K;
 
 impl Unpack for Q2K {
+    type Form = WithMinimum<16>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 84;
-    const GROUP: usize = 16;
     const OFFSET: i32 = 0;
-    const MINIMUM: bool = true;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

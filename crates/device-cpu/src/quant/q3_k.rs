@@ -1,6 +1,6 @@
 //! `Q3_K`: sixteen groups of 16 values of three bits, each with a scale of six bits.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::scales;
@@ -9,11 +9,10 @@ use super::scales;
 pub struct Q3K;
 
 impl Unpack for Q3K {
+    type Form = Raised<16>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 110;
-    const GROUP: usize = 16;
     const OFFSET: i32 = 4;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

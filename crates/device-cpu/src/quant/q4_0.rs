@@ -1,6 +1,6 @@
 //! `Q4_0`: 32 values of four bits and a scale.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -9,11 +9,10 @@ use super::halves;
 pub struct Q4_0;
 
 impl Unpack for Q4_0 {
+    type Form = Raised<32>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 18;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 8;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

@@ -1,6 +1,6 @@
 //! `Q5_0`: 32 values of five bits and a scale.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -10,11 +10,10 @@ use super::halves;
 pub struct Q5_0;
 
 impl Unpack for Q5_0 {
+    type Form = Raised<32>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 22;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 16;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

@@ -1,6 +1,6 @@
 //! `Q5_1`: 32 values of five bits, a scale and a minimum.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Sink, Unpack, WithMinimum};
 use crate::vector::Vector;
 
 use super::halves;
@@ -9,11 +9,10 @@ use super::halves;
 pub struct Q5_1;
 
 impl Unpack for Q5_1 {
+    type Form = WithMinimum<32>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 24;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 0;
-    const MINIMUM: bool = true;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

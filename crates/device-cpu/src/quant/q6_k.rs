@@ -1,6 +1,6 @@
 //! `Q6_K`: sixteen groups of 16 values of six bits, each with a signed byte of scale.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::scales;
@@ -9,11 +9,10 @@ use super::scales;
 pub struct Q6K;
 
 impl Unpack for Q6K {
+    type Form = Raised<16>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 210;
-    const GROUP: usize = 16;
     const OFFSET: i32 = 32;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

@@ -1,18 +1,16 @@
 //! `Q8_0`: 32 signed bytes and a scale.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Sink, Unpack, Wide};
 use crate::vector::Vector;
 
 /// Two bytes of scale, 32 bytes of values.
 pub struct Q8_0;
 
 impl Unpack for Q8_0 {
+    type Form = Wide<32>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 34;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 128;
-    const WIDE: bool = true;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

@@ -1,17 +1,16 @@
 //! `TQ1_0`: 256 ternary values, five to a byte, and a scale.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 /// 48 bytes of five digits each, 4 bytes of four, two of scale.
 pub struct Tq1_0;
 
 impl Unpack for Tq1_0 {
+    type Form = Raised<32>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 54;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 1;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

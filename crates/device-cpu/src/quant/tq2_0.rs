@@ -1,6 +1,6 @@
 //! `TQ2_0`: 256 values of two bits and a scale.
 
-use crate::panel::{Sink, Unpack};
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::q2_k::two_bits;
@@ -9,11 +9,10 @@ use super::q2_k::two_bits;
 pub struct Tq2_0;
 
 impl Unpack for Tq2_0 {
+    type Form = Raised<32>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 66;
-    const GROUP: usize = 32;
     const OFFSET: i32 = 1;
-    const MINIMUM: bool = false;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {

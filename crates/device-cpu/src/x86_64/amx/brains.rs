@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use crate::activation::{Activations, Tile, Writer, halves};
 use crate::detect::{Packing, Strips};
-use crate::product::{self, Ahead, LANES_MAX, Line, Multiply, Panel, Part, Product, Scratch};
+use crate::product::{self, Ahead, LANES_MAX, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
 use crate::vector::Vector;
 use crate::x86_64::avx512::Avx512;
 
@@ -38,14 +38,22 @@ pub const STRIPS: Strips = Strips { rows: PARTS * LANES_MAX, tokens: 2 * EIGHT, 
 unsafe fn strip(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
     // SAFETY: the caller's contract is the same.
     unsafe {
-        product::strip::<Avx512, Brains>(product, number, scratch);
+        product::strip::<Avx512, Brains>(product, number, scratch, tiles);
         release();
     }
 }
 
+/// # Safety
+/// The CPU has AMX; the rest as [`product::tiles`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn tiles(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { product::tiles::<Avx512, Brains>(product, part, ahead, scratch) };
+}
+
 impl Multiply<Avx512> for Brains {
-    const STRIPS: usize = PARTS;
-    const TOKENS: usize = 2 * EIGHT;
+    type Tiles = Self;
+    const PACKING: Packing = Packing::Halves;
     // There is no panel to fill.
     const COLUMNS: usize = usize::MAX;
     const COLUMNS_FOR_FEW: usize = usize::MAX;
@@ -76,10 +84,15 @@ impl Multiply<Avx512> for Brains {
             total
         }
     }
+}
+
+impl Tiles<Avx512> for Brains {
+    const STRIPS: usize = PARTS;
+    const TOKENS: usize = 2 * EIGHT;
 
     #[inline(always)]
     unsafe fn tile(product: &Product<'_>, all: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
-        let row_bytes = Self::row_bytes(product.columns);
+        let row_bytes = <Self as Multiply<Avx512>>::row_bytes(product.columns);
         let stored = &product.matrix[all.rows.start * row_bytes..all.rows.end * row_bytes];
         let height = PARTS * LANES_MAX;
         let first = (tile.token - product.tokens.first) * height;
