@@ -377,6 +377,11 @@ impl<W> Shape<W> {
         self.blocks.iter().map(|block| block.state().values()).sum()
     }
 
+    /// The longest window of its layers that look back over one, if there are any.
+    pub fn widest_window(&self) -> Option<u32> {
+        self.mixers().filter_map(|mixer| mixer.attention()?.slides()).max()
+    }
+
     /// Whether some token sees those behind it: then a text is computed in one step, or not at all.
     pub fn reads_both_ways(&self) -> bool {
         self.mixers().filter_map(Mixer::attention).any(|attention| attention.both_ways)
@@ -506,6 +511,11 @@ impl<W> Mixer<W> {
 }
 
 impl<W> Attention<W> {
+    /// The tokens that it ever looks back over, itself included, where what is further back is of no more use to it.
+    pub fn slides(&self) -> Option<u32> {
+        self.window_tokens.filter(|_| !self.both_ways)
+    }
+
     fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Attention<V>, E> {
         Ok(Attention {
             heads: self.heads,

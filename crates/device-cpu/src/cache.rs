@@ -227,6 +227,27 @@ impl Cache {
     }
 }
 
+impl Cache {
+    /// Copies what a page has in memory to another.
+    pub fn copy_page(&mut self, from: usize, to: usize) {
+        let from = from * self.page_tokens..(from + 1) * self.page_tokens;
+        let to = to * self.page_tokens;
+        for head in 0..self.kv_heads {
+            match &mut self.kept {
+                Kept::F32(numbers) => numbers.copy(head, &from, to),
+                Kept::F16(numbers) => numbers.copy(head, &from, to),
+                Kept::Q8_0(bytes) => bytes.copy::<Octet>(head, &from, to),
+                Kept::Q4_0(bytes) => bytes.copy::<Nibble>(head, &from, to),
+            }
+        }
+    }
+}
+
+/// Copies what a head that begins at place `start` has at the places `from` to those from `to` on, where a place has `each`.
+fn copy_part<T: Copy>(values: &mut [T], from: &Range<usize>, to: usize, start: usize, each: usize) {
+    values.copy_within(part_of(from, start, each), (start + to) * each);
+}
+
 /// What lies at these places of a head that begins at place `start`, where a place has `each`.
 fn part_of(places: &Range<usize>, start: usize, each: usize) -> Range<usize> {
     (start + places.start) * each..(start + places.end) * each
@@ -402,6 +423,15 @@ impl<E: Number> Numbers<Vec<E>> {
         Self { keys: Vec::new(), values: vec![E::ZERO; places * width], width, rows: Some(start), places }
     }
 
+    /// Copies what a head has at the places `from` to those from `to` on.
+    fn copy(&mut self, head: usize, from: &Range<usize>, to: usize) {
+        let start = head * self.places;
+        if self.rows.is_none() {
+            copy_part(&mut self.keys, from, to, start, self.width);
+        }
+        copy_part(&mut self.values, from, to, start, self.width);
+    }
+
     /// One of the heads.
     pub fn head(&self, head: usize) -> Numbers<&[E]> {
         let (keys, values) = (&self.keys[self.keys_of(head)], &self.values[self.range(head)]);
@@ -500,7 +530,15 @@ mod tests {
     #[test]
     fn a_cache_that_no_machine_has_is_refused() {
         for cache in [CacheType::F32, CacheType::F16, CacheType::Q8_0, CacheType::Q4_0] {
-            let plan = Plan { page_tokens: 32, pages: u32::MAX, batch_tokens: 1, batch_outputs: 1, slots: 1, cache };
+            let plan = Plan {
+                page_tokens: 32,
+                pages: u32::MAX,
+                batch_tokens: 1,
+                batch_outputs: 1,
+                slots: 1,
+                cache,
+                ring: None,
+            };
             let bytes = Cache::bytes(&plan, 1 << 16, 256);
             let error = probe(bytes).expect_err("no machine has as much").to_string();
             assert!(error.contains(&bytes.to_string()) && error.contains("--context"), "{error}");
@@ -516,7 +554,8 @@ mod tests {
             (CacheType::Q8_0, 3 * 34 + 3 * 32 + 8),
             (CacheType::Q4_0, 3 * 18 + 3 * 16 + 8),
         ] {
-            let plan = Plan { page_tokens: 16, pages: 3, batch_tokens: 1, batch_outputs: 1, slots: 1, cache };
+            let plan =
+                Plan { page_tokens: 16, pages: 3, batch_tokens: 1, batch_outputs: 1, slots: 1, cache, ring: None };
             assert_eq!(Cache::bytes(&plan, 2, 80), 3 * 16 * 2 * expected, "{cache:?}");
             let held = match &Cache::new(&plan, 2, 80).kept {
                 Kept::F32(numbers) => 4 * (numbers.keys.len() + numbers.values.len()),

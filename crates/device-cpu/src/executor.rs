@@ -8,7 +8,7 @@ use kauri_device::{
 use crate::cache::{self, Cache};
 use crate::ceilings;
 use crate::detect::Kernels;
-use crate::ops::Cpu;
+use crate::ops::{Cpu, keeps_ring};
 
 /// A model on the CPU.
 pub struct CpuExecutor {
@@ -29,7 +29,10 @@ impl CpuExecutor {
     /// When the machine has no room for the cache.
     pub fn new(shape: Shape<Weight>, plan: Plan, kernels: Kernels, threads: usize) -> Result<Self, DeviceError> {
         let caches = shape.mixers().filter_map(Mixer::attention);
-        let caches = caches.map(|attention| Cache::bytes(&plan, attention.kv_heads, attention.head_dim));
+        let caches = caches.map(|attention| {
+            let sizes = keeps_ring(&plan, attention).unwrap_or(plan);
+            Cache::bytes(&sizes, attention.kv_heads, attention.head_dim)
+        });
         let rows = shape.mixers().filter_map(Mixer::latent);
         let rows = rows.map(|latent| Cache::bytes_of_rows(&plan, latent.rope_dims, latent.latent));
         let states = (4 * shape.state_values_per_sequence()).saturating_mul(u64::from(plan.slots));

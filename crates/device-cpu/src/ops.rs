@@ -7,7 +7,7 @@ use kauri_arch::{
 use kauri_device::memory::{self, Run};
 use kauri_device::rope::{Angles, Frequencies};
 use kauri_device::{
-    Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Share, Side, Weight, formula, reference,
+    Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Ring, Share, Side, Weight, formula, reference,
 };
 
 use crate::attend;
@@ -24,9 +24,14 @@ use crate::recurrent::{self, States};
 /// Everything that a forward pass on the CPU touches but the weights. Sized at load.
 pub struct Cpu {
     batch: Batch,
+    /// The batch as layers see it whose keys and values are in rings; empty where there are none.
+    on_rings: Batch,
+    ring: Option<Ring>,
     buffers: Vec<Vec<f32>>,
-    /// Of the blocks that have attention.
+    /// Of the blocks that have attention, and keep pages.
     caches: Vec<Option<Cache>>,
+    /// Of those that keep rings.
+    rings: Vec<Option<Cache>>,
     /// Of every block.
     states: Vec<States>,
     ropes: Vec<(Frequencies, Angles)>,
@@ -40,6 +45,13 @@ pub struct Cpu {
     slots: usize,
     page_bytes: usize,
     state_bytes: usize,
+}
+
+/// The sizes of the ring in which a layer keeps its keys and values, if it does.
+pub(crate) fn keeps_ring(plan: &Plan, attention: &Attention<Weight>) -> Option<Plan> {
+    let (window, ring) = (attention.slides()?, plan.ring?);
+    assert!(window <= ring.window_tokens, "a ring for {} tokens and a window of {window}", ring.window_tokens);
+    plan.of_rings()
 }
 
 /// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
@@ -59,9 +71,16 @@ impl Cpu {
             }
             let attention = mixer.attention()?;
             head_dim = head_dim.max(attention.head_dim as usize);
-            Some(Cache::new(plan, attention.kv_heads as usize, attention.head_dim as usize))
+            let sizes = (attention.kv_heads as usize, attention.head_dim as usize);
+            keeps_ring(plan, attention).is_none().then(|| Cache::new(plan, sizes.0, sizes.1))
         });
         let caches = caches.collect();
+        let rings = shape.blocks.iter().map(|block| {
+            let attention = block.mixer()?.attention()?;
+            let plan = keeps_ring(plan, attention)?;
+            Some(Cache::new(&plan, attention.kv_heads as usize, attention.head_dim as usize))
+        });
+        let rings = rings.collect();
         let states = shape
             .blocks
             .iter()
@@ -78,8 +97,11 @@ impl Cpu {
         });
         let mut cpu = Self {
             batch: Batch::with_room(plan),
+            on_rings: if plan.ring.is_some() { Batch::with_room(plan) } else { Batch::default() },
+            ring: plan.ring,
             buffers: Buffer::ALL.iter().map(|buffer| vec![0.0; buffer.values(shape, plan)]).collect(),
             caches,
+            rings,
             states,
             ropes: ropes.collect(),
             products: Scratch::new(
@@ -107,6 +129,9 @@ impl Cpu {
     /// Takes the batch that the next operations work on.
     pub fn begin(&mut self, batch: &Batch) {
         self.batch.clone_from(batch);
+        if let Some(ring) = &self.ring {
+            batch.on_rings(ring, &mut self.on_rings);
+        }
         for (frequencies, angles) in &mut self.ropes {
             frequencies.turn(batch, angles);
         }
@@ -118,6 +143,15 @@ impl Cpu {
         let [from, to] = [from, to].map(|slot| slot as usize);
         assert!(from < slots && to < slots, "slots {from} and {to} of {slots}");
         self.states.iter_mut().for_each(|states| states.copy(slots, from, to));
+        let pages = self.ring_pages();
+        for cache in self.rings.iter_mut().flatten() {
+            (0..pages).for_each(|page| cache.copy_page(from * pages + page, to * pages + page));
+        }
+    }
+
+    /// Pages of the ring of a slot.
+    fn ring_pages(&self) -> usize {
+        self.ring.map_or(0, |ring| ring.pages as usize)
     }
 
     fn walk_page(&mut self, page: u32, run: &mut dyn FnMut(Run<'_>)) {
@@ -129,6 +163,10 @@ impl Cpu {
         let slots = self.slots;
         assert!((slot as usize) < slots, "slot {slot} of {slots}");
         self.states.iter_mut().for_each(|states| states.walk(slots, slot as usize, run));
+        let pages = self.ring_pages();
+        for cache in self.rings.iter_mut().flatten() {
+            (0..pages).for_each(|page| cache.walk_page(slot as usize * pages + page, run));
+        }
     }
 
     /// The values of a buffer.
@@ -269,16 +307,22 @@ impl Ops for Cpu {
 
     fn store(&mut self, block: usize, _attention: &Attention<Weight>) {
         let [keys, values] = [Buffer::Key, Buffer::Value].map(|buffer| &self.buffers[buffer as usize]);
-        let cache = self.caches[block].as_mut().expect("a block with attention");
-        cache.store(&mut self.pool, self.products.kernels(), &self.batch, keys, values);
+        let (cache, batch) = match &mut self.rings[block] {
+            Some(ring) => (ring, &self.on_rings),
+            None => (self.caches[block].as_mut().expect("a block with attention"), &self.batch),
+        };
+        cache.store(&mut self.pool, self.products.kernels(), batch, keys, values);
     }
 
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
         let buffers = [Buffer::Query as usize, Buffer::Mixed as usize];
         let buffers = self.buffers.get_disjoint_mut(buffers).expect("two different buffers").map(Vec::as_mut_slice);
-        let cache = self.caches[block].as_ref().expect("a block with attention");
+        let (cache, batch) = match &self.rings[block] {
+            Some(ring) => (ring, &self.on_rings),
+            None => (self.caches[block].as_ref().expect("a block with attention"), &self.batch),
+        };
         let kernels = self.products.kernels();
-        attend::attend(&mut self.pool, kernels, &mut self.attention, attention.into(), &self.batch, cache, buffers);
+        attend::attend(&mut self.pool, kernels, &mut self.attention, attention.into(), batch, cache, buffers);
     }
 
     fn fold(&mut self, latent: &Latent<Weight>) {

@@ -43,6 +43,8 @@ impl CudaExecutor {
         plan: Plan,
         arithmetic: Arithmetic,
     ) -> Result<Self, DeviceError> {
+        // Layers with a window keep pages here, like others.
+        let plan = Plan { ring: None, ..plan };
         let (cuda, resident) = Cuda::new(device, shape, &plan, arithmetic)?;
         let sizes = bucket(RECORDED_TOKENS_MAX.min(plan.batch_tokens as usize)) + 1;
         let mut executor = Self {

@@ -57,6 +57,19 @@ pub struct Plan {
     pub slots: u32,
     /// How keys and values are kept.
     pub cache: CacheType,
+    /// What layers with a window keep, where that is not pages like those of others. A device that has no rings clears it and
+    /// keeps pages.
+    pub ring: Option<Ring>,
+}
+
+/// Layers that look back over a window need no more of a sequence than that window, however long the sequence becomes. So their
+/// keys and values belong to its slot: page `n` of the sequence lies in page `n % pages` of the slot's ring, over what slid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ring {
+    /// The longest window of these layers.
+    pub window_tokens: u32,
+    /// Pages of a slot's ring.
+    pub pages: u32,
 }
 
 /// How keys and values are kept.
@@ -98,6 +111,37 @@ impl CacheType {
     pub fn head_bytes(self, head_dim: u32) -> u64 {
         let quant = self.quant();
         (head_dim as usize).div_ceil(quant.block_len()) as u64 * quant.block_bytes() as u64
+    }
+}
+
+impl Plan {
+    /// The sizes that layers have whose keys and values are in rings: as many pages as all slots have, those of a slot one after the
+    /// other.
+    #[must_use]
+    pub fn of_rings(&self) -> Option<Self> {
+        Some(Self { pages: self.slots.saturating_mul(self.ring?.pages), ..*self })
+    }
+}
+
+impl Ring {
+    /// The smallest for a window and steps of up to so many tokens of a sequence: no token of a step lies over what another of the
+    /// step sees.
+    pub fn new(window_tokens: u32, step_tokens: u32, page_tokens: u32) -> Self {
+        // So many tokens in a row, wherever they begin: the last of a page and then whole pages.
+        let tokens = window_tokens.saturating_add(step_tokens).saturating_sub(2);
+        Self { window_tokens, pages: tokens.div_ceil(page_tokens) + 1 }
+    }
+
+    /// Whether a sequence that was computed up to `computed` tokens can go on behind the first `tokens` of them: whether what the
+    /// next token sees is still there.
+    pub fn holds(&self, computed: usize, tokens: usize, page_tokens: usize) -> bool {
+        let first = (tokens + 1).saturating_sub(self.window_tokens as usize) / page_tokens;
+        computed.div_ceil(page_tokens) <= first + self.pages as usize
+    }
+
+    /// The page of the ring of `slot`, of all rings, in which page `page` of its sequence lies.
+    fn page(&self, slot: u32, page: usize) -> u32 {
+        slot * self.pages + (page % self.pages as usize) as u32
     }
 }
 
@@ -151,6 +195,16 @@ impl Batch {
         });
     }
 
+    /// The same batch as layers see it whose keys and values are in rings: with the pages that these lie in. Keeps the memory of `to`.
+    pub fn on_rings(&self, ring: &Ring, to: &mut Self) {
+        to.clone_from(self);
+        for sequence in &self.sequences {
+            for (page, place) in to.pages[sequence.pages.clone()].iter_mut().enumerate() {
+                *place = ring.page(sequence.slot, page);
+            }
+        }
+    }
+
     /// Says that the sequence that was added last is a pair of texts, the second of which begins at this position.
     pub fn pair(&mut self, second_start: u32) {
         self.sequences.last_mut().expect("a sequence that was added").second_start = second_start;
@@ -191,6 +245,9 @@ impl Batch {
             let length = sequence.cached_tokens as usize + sequence.tokens.len();
             let room = sequence.pages.len() * plan.page_tokens as usize;
             assert!(length <= room, "{length} tokens on {room} places of the cache");
+            let page_tokens = plan.page_tokens as usize;
+            let fits = |ring: Ring| ring.holds(length, sequence.cached_tokens as usize, page_tokens);
+            assert!(plan.ring.is_none_or(fits), "{} tokens at once, {:?}", sequence.tokens.len(), plan.ring);
         }
     }
 }
@@ -225,8 +282,15 @@ impl Sequence {
 mod tests {
     use super::*;
 
-    const PLAN: Plan =
-        Plan { page_tokens: 16, pages: 4, batch_tokens: 8, batch_outputs: 8, slots: 5000, cache: CacheType::F16 };
+    const PLAN: Plan = Plan {
+        page_tokens: 16,
+        pages: 4,
+        batch_tokens: 8,
+        batch_outputs: 8,
+        slots: 5000,
+        cache: CacheType::F16,
+        ring: None,
+    };
 
     fn batch(slots: &[u32]) -> Batch {
         let mut batch = Batch::default();
@@ -255,5 +319,56 @@ mod tests {
     #[should_panic(expected = "slot 5000 of 5000")]
     fn nor_is_one_past_the_last() {
         batch(&[5000]).check(&PLAN, 2);
+    }
+
+    /// Every position that a token of a step sees lies where it was written, in pages of any size, and one page less is too few.
+    #[test]
+    fn a_ring_has_room_for_a_window_and_a_step() {
+        for (window, step, page_tokens) in [(1, 1, 16), (16, 1, 16), (9, 24, 16), (17, 33, 32), (128, 512, 32)] {
+            let ring = Ring::new(window, step, page_tokens);
+            let page_of = |position: u32| position / page_tokens;
+            // Where a step begins: anywhere in a page.
+            let starts = 4 * ring.pages * page_tokens..(4 * ring.pages + 1) * page_tokens;
+            let pages = |start: u32| page_of(start + step - 1) - page_of(start + 1 - window) + 1;
+            assert_eq!(starts.map(pages).max(), Some(ring.pages), "{ring:?}");
+        }
+    }
+
+    #[test]
+    fn a_ring_holds_what_nothing_lies_over() {
+        let (ring, page_tokens) = (Ring { window_tokens: 20, pages: 3 }, 16);
+        for computed in 1..200usize {
+            // Which page of the sequence lies in each page of the ring.
+            let mut lies = [usize::MAX; 3];
+            (0..computed.div_ceil(page_tokens)).for_each(|page| lies[page % 3] = page);
+            for tokens in 1..=computed {
+                let mut seen = tokens.saturating_sub(19) / page_tokens..tokens.div_ceil(page_tokens);
+                let expected = seen.all(|page| lies[page % 3] == page);
+                assert_eq!(ring.holds(computed, tokens, page_tokens), expected, "{tokens} of {computed}");
+            }
+        }
+    }
+
+    #[test]
+    fn layers_with_rings_see_the_pages_of_their_slot() {
+        let ring = Ring { window_tokens: 20, pages: 3 };
+        let (mut batch, mut rings) = (Batch::default(), Batch::default());
+        batch.push(&[1], 70, &[9, 8, 7, 6, 5], 2, 80, 1);
+        batch.push(&[1, 2], 0, &[4], 0, 80, 1);
+        batch.on_rings(&ring, &mut rings);
+        assert_eq!(rings.pages, [6, 7, 8, 6, 7, 0]);
+        assert_eq!(
+            (&rings.tokens, &rings.sequences, &rings.outputs),
+            (&batch.tokens, &batch.sequences, &batch.outputs)
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "40 tokens at once")]
+    fn a_step_that_would_lie_over_what_it_sees_is_none() {
+        let mut batch = Batch::default();
+        batch.push(&[1; 40], 20, &[0, 1, 2, 3], 0, 64, 1);
+        let plan = Plan { batch_tokens: 64, ring: Some(Ring { window_tokens: 20, pages: 2 }), ..PLAN };
+        batch.check(&plan, 2);
     }
 }

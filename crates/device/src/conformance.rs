@@ -251,7 +251,15 @@ fn batches(vocab: u32, plan: Plan) -> Vec<Batch> {
 
 impl Case {
     fn plan(&self) -> Plan {
-        Plan { page_tokens: 16, pages: 12, batch_tokens: 33, batch_outputs: 13, slots: 4, cache: self.cache }
+        Plan {
+            page_tokens: 16,
+            pages: 12,
+            batch_tokens: 33,
+            batch_outputs: 13,
+            slots: 4,
+            cache: self.cache,
+            ring: None,
+        }
     }
 
     /// A model of two blocks with seeded weights.

@@ -18,7 +18,7 @@ pub mod reference;
 pub mod rope;
 pub mod weight;
 
-pub use batch::{Batch, CacheType, Plan, Sequence};
+pub use batch::{Batch, CacheType, Plan, Ring, Sequence};
 pub use buffers::{Buffer, Extent};
 pub use executor::{Choice, DeviceError, Executor, Sampled};
 pub use forward::forward;

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kauri_arch::{RopeScaling, Shape, Summary};
-use kauri_device::{CacheType, Executor, Weight};
+use kauri_device::{CacheType, Executor, Ring, Weight};
 use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
 use kauri_model::{Wish, fit, load, resolve};
@@ -38,6 +38,8 @@ pub struct Options {
     pub context_tokens: Option<u32>,
     /// How keys and values are kept; where unset, as bytes if activations are rounded to bytes too, in half precision otherwise.
     pub cache: Option<CacheType>,
+    /// Tokens to a page of the cache, a multiple of 16: an instrument, to see what their size is worth.
+    pub page_tokens: u32,
     /// Most tokens of one step; longer prompts are read in several.
     pub batch_tokens: u32,
     /// Most rows of logits of one step.
@@ -49,8 +51,12 @@ pub struct Options {
     pub cache_tokens: Option<u32>,
     /// Where that is unset, most windows that the cache has room for: few sequences become as long as they may.
     pub cache_windows: Option<u32>,
-    /// Places for snapshots of the states of recurrent layers, beside those of the sequences; other models need none.
+    /// Places for snapshots of what sequences keep in slots, beside those of the sequences: the states of recurrent layers, and the
+    /// rings of layers with a window. Other models need none.
     pub snapshots: u32,
+    /// Whether layers with a window keep no more than that window of a sequence; where unset, if that takes at most half of the
+    /// memory. It changes no token, but what is kept can only be gone on with where it ends, and at snapshots.
+    pub rings: Option<bool>,
     /// Converts every matrix to `f32` in memory. An instrument, to show what quantised weights are worth: four bytes a
     /// value, and no better answers.
     pub full_precision: bool,
@@ -79,8 +85,11 @@ pub struct Engine {
     pub(crate) defaults: Defaults,
     /// Sequences that may grow longer than this take other rope factors than shorter ones.
     pub(crate) long_from_tokens: Option<u32>,
-    /// Whether a sequence has a state that cannot be taken back to an earlier token.
+    /// Whether a sequence has a state: of recurrent layers, or the rings of layers with a window. It cannot be taken back to an
+    /// earlier token.
     pub(crate) has_state: bool,
+    /// The rings, where they are all that there is of a state: they can be taken back as far as nothing lies over what is seen.
+    pub(crate) ring: Option<Ring>,
     pub(crate) vocab: u32,
     /// Width of a row.
     pub(crate) hidden: u32,
@@ -112,12 +121,14 @@ impl Default for Options {
             threads: None,
             context_tokens: None,
             cache: None,
+            page_tokens: fit::PAGE_TOKENS,
             batch_tokens: 512,
             batch_outputs: 1,
             sequences: 1,
             cache_tokens: None,
             cache_windows: None,
             snapshots: 0,
+            rings: None,
             full_precision: false,
             reads: false,
         }
@@ -145,12 +156,14 @@ impl Engine {
         let wish = Wish {
             window_tokens: options.context_tokens,
             cache: options.cache.unwrap_or_else(|| devices::cache(options.device, options.isa, &shape)),
+            page_tokens: options.page_tokens.clamp(16, 4096).next_multiple_of(16),
             batch_tokens: options.batch_tokens,
             batch_outputs: options.batch_outputs,
             sequences,
             cache_tokens: options.cache_tokens,
             cache_windows: options.cache_windows,
-            snapshots: if shape.state_values_per_sequence() > 0 { options.snapshots } else { 0 },
+            snapshots: options.snapshots,
+            rings: options.rings,
         };
         let (mut plan, window_tokens) = fit::plan(&shape, &wish)?;
         let both_ways = shape.reads_both_ways();
@@ -170,11 +183,13 @@ impl Engine {
             Source::Safetensors(_) => None,
         };
         let (long_from_tokens, vocab) = (long_from_tokens(&shape), shape.vocab);
-        let (has_state, hidden) = (shape.state_values_per_sequence() > 0, shape.hidden);
+        let (is_recurrent, hidden) = (shape.state_values_per_sequence() > 0, shape.hidden);
         let (summary, writes) = (Arc::new(shape.summary.clone()), shape.head.output.is_some());
         let threads = devices::threads(options.threads);
         let executor = devices::executor(options.device, options.isa, threads, shape, plan)?;
         checkpoint.verify_unchanged()?;
+        // Which a device may do without.
+        let ring = executor.plan().ring;
         Ok(Self {
             executor,
             checkpoint,
@@ -182,7 +197,8 @@ impl Engine {
             pages: Pages::new(plan.pages),
             defaults,
             long_from_tokens,
-            has_state,
+            has_state: is_recurrent || ring.is_some(),
+            ring: ring.filter(|_| !is_recurrent),
             vocab,
             hidden,
             summary,
@@ -270,6 +286,12 @@ impl Engine {
     /// How keys and values are kept.
     pub fn cache(&self) -> CacheType {
         self.executor.plan().cache
+    }
+
+    /// Pages of a prompt between snapshots of states, where `wished` are: a snapshot that is larger than as many pages is worth more of
+    /// them.
+    pub(crate) fn snapshot_pages(&self, wished: u32) -> u32 {
+        wished.max(self.executor.plan().ring.map_or(1, |ring| ring.pages))
     }
 
     /// What loading took.

@@ -36,8 +36,12 @@ pub struct Inspection {
     pub bytes: u64,
     /// Bytes of weights that one decoded token reads.
     pub bytes_per_token: u64,
-    /// Bytes of cache that one token adds, in F16.
+    /// Bytes of cache that one token adds however many there are, in F16: of layers without a window.
     pub kv_bytes_per_token: u64,
+    /// The longest window of layers that have one.
+    pub window_tokens: Option<u32>,
+    /// Bytes of cache of layers with a window that a sequence has when it fills them, in F16.
+    pub window_bytes_per_sequence: u64,
     /// Bytes of state that a sequence has whatever its length.
     pub state_bytes_per_sequence: u64,
     /// The kind of the vocabulary.
@@ -113,6 +117,8 @@ pub fn inspect(name: Option<&str>) -> Result<Inspection, Error> {
         bytes: checkpoint.tensors.values().map(|tensor| tensor.data.len() as u64).sum(),
         bytes_per_token: fit::bytes_per_token(&shape),
         kv_bytes_per_token: fit::cache_bytes_per_token(&shape, CacheType::F16),
+        window_tokens: shape.widest_window(),
+        window_bytes_per_sequence: fit::window_bytes(&shape, CacheType::F16, u32::MAX),
         state_bytes_per_sequence: fit::state_bytes_per_sequence(&shape),
         tokenizer: format!("{}, {} tokens", tokenizer.kind(), tokenizer.vocab_size()),
         vector: vector(&shape),

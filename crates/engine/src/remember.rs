@@ -2,7 +2,7 @@
 //!
 //! # The fingerprint
 //! Pages of one fingerprint are interchangeable, bit for bit. It is the BLAKE3 hash of: this program's version; what the device says of its
-//! arithmetic; the page size and how keys and values are kept; the shape with every number and tensor name in it; and of the weights the
+//! arithmetic; the page size, how keys and values are kept and which of them in rings; the shape with every number and tensor name in it; and of the weights the
 //! length of each, its first and last 4 KiB, and the length and time of change of the file that it is in. (A model linked into the program
 //! is hashed whole.) Hashing every byte would cost as much as reading the file, which for a large model is longer than the
 //! prompts that are saved. Other weights under the same names differ almost everywhere; and a file that was changed in the middle only has
@@ -89,9 +89,9 @@ impl Engine {
         let mut text = String::new();
         let version = env!("CARGO_PKG_VERSION");
         let (arithmetic, names) = (self.executor.arithmetic(), kauri_arch::identify(&self.checkpoint)?);
-        let (page_tokens, cache, full) = (plan.page_tokens, plan.cache, self.full_precision);
+        let (page_tokens, cache, ring, full) = (plan.page_tokens, plan.cache, plan.ring, self.full_precision);
         // A name and its numbers, as they are written for people: whatever is added to a shape is in it.
-        write!(text, "{version}\n{arithmetic}\n{page_tokens} {cache:?} {full}\n{names:?}\n")
+        write!(text, "{version}\n{arithmetic}\n{page_tokens} {cache:?} {ring:?} {full}\n{names:?}\n")
             .expect("text can always be written");
         hasher.update(text.as_bytes());
         let mut stamps = HashSet::new();

@@ -11,6 +11,8 @@ use crate::error::Error;
 
 /// The slot of the one sequence there is.
 const SLOT: u32 = 0;
+/// The slot of what it had at the end of its last prompt.
+const MARK: u32 = 1;
 
 /// A conversation on an engine.
 pub struct Session<'e> {
@@ -22,6 +24,19 @@ pub struct Session<'e> {
     batch: Batch,
     /// The last state that it passed while it wrote.
     trail: Option<remembered::Trail>,
+    /// The most tokens that it had since its rings were begun.
+    furthest: usize,
+    /// What it had at the end of its last prompt: next turns often go on from there, without what was thought before an answer.
+    mark: Option<Mark>,
+}
+
+/// Rings that were put aside.
+#[derive(Clone, Copy)]
+struct Mark {
+    /// Tokens that they hold.
+    tokens: usize,
+    /// See [`Session::furthest`].
+    furthest: usize,
 }
 
 /// What bringing the cache to a prompt took.
@@ -37,7 +52,8 @@ impl<'e> Session<'e> {
         let (reach_tokens, plan) = (engine.window_tokens(), engine.executor.plan());
         let pages = Vec::with_capacity(reach_tokens.div_ceil(plan.page_tokens) as usize);
         let batch = Batch::with_room(plan);
-        Self { engine, tokens: Vec::with_capacity(reach_tokens as usize), pages, reach_tokens, batch, trail: None }
+        let tokens = Vec::with_capacity(reach_tokens as usize);
+        Self { engine, tokens, pages, reach_tokens, batch, trail: None, furthest: 0, mark: None }
     }
 
     /// The engine.
@@ -70,9 +86,7 @@ impl<'e> Session<'e> {
         let same = self.tokens.iter().zip(prompt).take_while(|(a, b)| a == b).count();
         // The last token is computed again where all are known: its logits are wanted.
         let kept = same.min(prompt.len() - 1);
-        // A state holds all that was computed: it goes on, or starts over.
-        let cached_tokens = if self.engine.has_state && kept < self.tokens.len() { 0 } else { kept };
-        self.truncate(cached_tokens);
+        self.go_back(kept)?;
         self.restore(prompt)?;
         let cached_tokens = self.tokens.len();
         let step = self.engine.executor.plan().batch_tokens as usize;
@@ -81,10 +95,45 @@ impl<'e> Session<'e> {
             let chunk = &rest[..rest.len().min(self.chunk(prompt.len(), step))];
             self.launch(chunk, usize::from(chunk.len() == rest.len()))?;
             if progress(self.tokens.len()).is_break() {
-                break;
+                return Ok(Synced { cached_tokens });
             }
         }
+        self.set_mark()?;
         Ok(Synced { cached_tokens })
+    }
+
+    /// Forgets all but the first `kept` tokens, or more where that cannot be done. The state of recurrent layers holds all that was
+    /// computed: it goes on, or starts over. Rings hold the last tokens, and those of the mark.
+    fn go_back(&mut self, kept: usize) -> Result<(), Error> {
+        if !self.engine.has_state || kept == self.tokens.len() {
+            self.truncate(kept);
+            return Ok(());
+        }
+        let Some(ring) = self.engine.ring else {
+            self.truncate(0);
+            return Ok(());
+        };
+        let page_tokens = self.page_tokens();
+        let mark = self.mark.filter(|mark| kept >= mark.tokens || ring.holds(mark.furthest, kept, page_tokens));
+        if ring.holds(self.furthest, kept, page_tokens) {
+            self.truncate(kept);
+        } else if let Some(mark) = mark {
+            self.engine.executor.copy_state(MARK, SLOT)?;
+            self.furthest = mark.furthest;
+            self.truncate(kept.min(mark.tokens));
+        } else {
+            self.truncate(0);
+        }
+        Ok(())
+    }
+
+    /// Puts aside what the rings hold at the end of a prompt.
+    fn set_mark(&mut self) -> Result<(), Error> {
+        if self.engine.ring.is_some() && self.engine.executor.plan().slots > MARK {
+            self.engine.executor.copy_state(SLOT, MARK)?;
+            self.mark = Some(Mark { tokens: self.tokens.len(), furthest: self.furthest });
+        }
+        Ok(())
     }
 
     /// Computes `tokens` from an empty cache in pieces of at most `chunk` and hands over the logits of every position.
@@ -116,6 +165,7 @@ impl<'e> Session<'e> {
     /// Launches the next tokens of the sequence; the logits of the last `outputs` are computed.
     pub(crate) fn launch(&mut self, tokens: &[u32], outputs: usize) -> Result<(), Error> {
         self.take_pages((self.tokens.len() + tokens.len()).div_ceil(self.page_tokens()));
+        self.furthest = self.furthest.max(self.tokens.len() + tokens.len());
         self.batch.clear();
         self.batch.push(tokens, self.tokens.len() as u32, &self.pages, SLOT, self.reach_tokens, outputs);
         let launched = self.engine.executor.launch(&self.batch).map_err(Error::from);
@@ -152,6 +202,10 @@ impl<'e> Session<'e> {
 
     fn truncate(&mut self, tokens: usize) {
         self.tokens.truncate(tokens);
+        self.mark = self.mark.filter(|mark| mark.tokens <= tokens);
+        if tokens == 0 {
+            self.furthest = 0;
+        }
         let page_tokens = self.engine.executor.plan().page_tokens as usize;
         for page in self.pages.drain(tokens.div_ceil(page_tokens)..) {
             self.engine.pages.give(page);

@@ -134,8 +134,15 @@ fn mixtures(isa: Isa) {
     let stored = kauri_model::load::weights(&checkpoint, &names).expect("a whole model");
     for (what, mut shape) in [("experts", experts::mixed(&stored)), ("latent attention", latent::mixed(&stored))] {
         shape.blocks.truncate(2);
-        let plan =
-            Plan { page_tokens: 32, pages: 128, batch_tokens: 16, batch_outputs: 8, slots: 8, cache: CacheType::F16 };
+        let plan = Plan {
+            page_tokens: 32,
+            pages: 128,
+            batch_tokens: 16,
+            batch_outputs: 8,
+            slots: 8,
+            cache: CacheType::F16,
+            ring: None,
+        };
         let kernels = Kernels::new(isa).expect("supported");
         let mut executor = CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model");
         steps(&mut executor, &format!("{what} with {}", isa.name()));

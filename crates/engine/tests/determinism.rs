@@ -182,6 +182,7 @@ impl Setup {
             batch_outputs: 64,
             slots: SEQUENCES as u32,
             cache: self.cache,
+            ring: None,
         };
         let kernels = Kernels::new(self.isa).expect("supported, as was asked before");
         let executor = CpuExecutor::new(self.shape.clone(), plan, kernels, threads).expect("room for a small model");

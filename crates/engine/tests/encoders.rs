@@ -85,7 +85,15 @@ fn load(path: &Path, cache: CacheType, isa: Isa, threads: usize) -> CpuExecutor 
     let checkpoint = Checkpoint::open(path).unwrap_or_else(|error| panic!("{error}"));
     let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
     let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
-    let plan = Plan { page_tokens: 16, pages: 8 * SLOTS, batch_tokens: 256, batch_outputs: 256, slots: SLOTS, cache };
+    let plan = Plan {
+        page_tokens: 16,
+        pages: 8 * SLOTS,
+        batch_tokens: 256,
+        batch_outputs: 256,
+        slots: SLOTS,
+        cache,
+        ring: None,
+    };
     CpuExecutor::new(shape, plan, Kernels::new(isa).expect("supported"), threads).expect("room for a small model")
 }
 

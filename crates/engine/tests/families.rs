@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use kauri_arch::Shape;
-use kauri_device::{Batch, CacheType, Choice, Executor, Plan, Weight};
+use kauri_device::{Batch, CacheType, Choice, Executor, Plan, Ring, Weight};
 use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
 use kauri_device_cuda::{Arithmetic, CudaExecutor, Device};
 use kauri_formats::Checkpoint;
@@ -104,6 +104,10 @@ struct Model {
     has_experts: bool,
 }
 
+/// Tokens of a page.
+const PAGE: u32 = 16;
+/// Most tokens of a step where layers with a window keep rings: few, so that these go round several times.
+const RING_STEP: usize = 7;
 /// Slots of states.
 const SLOTS: u32 = 3;
 /// Tokens of the longest prompt that is cut into pieces.
@@ -209,6 +213,36 @@ fn a_state_does_not_depend_on_the_cut_of_a_prompt_or_on_its_company() {
     }
 }
 
+/// Bits: layers that keep a ring of their window give what they give with everything kept; in another slot, beside others, and after the
+/// ring was copied, put aside and brought back.
+#[test]
+fn a_ring_changes_no_bit() {
+    let mut models = 0;
+    for (family, directory) in directories() {
+        let files = files(&directory);
+        let file = files.first().expect("a model");
+        for isa in [Isa::best(), Isa::Scalar] {
+            for cache in [CacheType::F32, CacheType::F16, CacheType::Q8_0, CacheType::Q4_0] {
+                let Some(mut ringed) = load_ringed(file, cache, isa) else { continue };
+                let tokens = ids(&prompts(&directory).last().expect("a prompt")["tokens"]);
+                let tokens: Vec<u32> = tokens.into_iter().cycle().take(ROOM).collect();
+                let tokens = &tokens[..];
+                let what = format!("{family} with {} and a cache of {cache:?}", isa.name());
+                let mut paged = load(file, cache, isa);
+                let whole = paged.pieces(tokens, tokens.len(), &[], 0);
+                assert!(ringed.executor.page_bytes() < paged.executor.page_bytes(), "{what}: pages as large as before");
+                assert!(ringed.pieces(tokens, RING_STEP, &[], 2) == whole, "{what}: in pieces of {RING_STEP}");
+                let others = [&tokens[3..20], &tokens[5..6]];
+                assert!(ringed.pieces(tokens, 3, &others, 1) == whole, "{what}: beside others");
+                assert!(ringed.interrupted(tokens) == whole, "{what}: put aside and brought back");
+                models += 1;
+            }
+        }
+    }
+    println!("{models} models of a cache and an instruction set");
+    assert!(models > 0, "no family here has a window");
+}
+
 #[test]
 fn quantised_models_match_the_reference_on_the_same_weights() {
     let Some(shared) = shared("quant_models") else { return };
@@ -257,7 +291,7 @@ impl Model {
     /// The bits of the logits of every token, the prompt read in pieces of `piece`, each beside pieces of `others`, in `slot`.
     fn pieces(&mut self, tokens: &[u32], piece: usize, others: &[&[u32]], slot: u32) -> Vec<u32> {
         let pages: Vec<u32> = (0..self.executor.plan().pages).collect();
-        let (own, rest) = pages.split_at(ROOM / 16);
+        let (own, rest) = pages.split_at(ROOM / PAGE as usize);
         let reach = tokens.len() as u32;
         let mut bits = Vec::new();
         for (number, piece) in (0..).zip(tokens.chunks(piece)) {
@@ -276,6 +310,41 @@ impl Model {
             bits.extend(sampled.logits.iter().map(|logit| logit.to_bits()));
         }
         bits
+    }
+
+    /// The bits of the logits of every token, the second half read in another slot than the first, to which what the first left was brought by
+    /// way of a third and as bytes, while another sequence had its slot.
+    fn interrupted(&mut self, tokens: &[u32]) -> Vec<u32> {
+        let pages: Vec<u32> = (0..self.executor.plan().pages).collect();
+        let (own, rest) = pages.split_at(ROOM / PAGE as usize);
+        let mut bits = Vec::new();
+        let half = tokens.len() / 2;
+        for (slot, part) in [(0, 0..half), (2, half..tokens.len())] {
+            for (index, piece) in tokens[part.clone()].chunks(RING_STEP).enumerate() {
+                let start = part.start + index * RING_STEP;
+                bits.extend(self.step(piece, start, own, slot));
+            }
+            if slot == 0 {
+                let mut kept = vec![0; self.executor.state_bytes()];
+                self.executor.copy_state(0, 1).expect("a CPU is not lost");
+                for (index, piece) in tokens.chunks(RING_STEP).take(rest.len()).enumerate() {
+                    self.step(piece, index * RING_STEP, rest, 0);
+                }
+                self.executor.read_state(1, &mut kept).expect("a CPU is not lost");
+                self.executor.write_state(2, &kept).expect("as many bytes");
+            }
+        }
+        bits
+    }
+
+    /// The bits of the logits of all `tokens`, in one step.
+    fn step(&mut self, tokens: &[u32], start: usize, pages: &[u32], slot: u32) -> Vec<u32> {
+        let mut batch = Batch::default();
+        batch.push(tokens, start as u32, pages, slot, ROOM as u32, tokens.len());
+        self.executor.launch(&batch).expect("a CPU is not lost");
+        let choices = vec![Choice::Logits; tokens.len()];
+        let sampled = self.executor.sample(&choices).expect("a CPU is not lost");
+        sampled.logits.iter().map(|logit| logit.to_bits()).collect()
     }
 
     /// The likeliest continuation of `count` tokens.
@@ -345,6 +414,20 @@ fn load(path: &Path, cache: CacheType, isa: Isa) -> Model {
     })
 }
 
+/// The same where layers with a window keep rings, if there are any.
+fn load_ringed(path: &Path, cache: CacheType, isa: Isa) -> Option<Model> {
+    let checkpoint = Checkpoint::open(path).unwrap_or_else(|error| panic!("{error}"));
+    let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
+    let window_tokens = names.widest_window().filter(|&window| (window as usize) < ROOM)?;
+    let kernels = Kernels::new(isa).expect("a supported instruction set");
+    let ring = Some(Ring::new(window_tokens, RING_STEP as u32, PAGE));
+    let model = open(path, cache, |shape, plan| {
+        let plan = Plan { ring, ..plan };
+        Box::new(CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model"))
+    });
+    Some(model)
+}
+
 fn load_on(device: &Device, path: &Path, cache: CacheType, arithmetic: Arithmetic) -> Model {
     open(path, cache, |shape, plan| {
         Box::new(CudaExecutor::new(device, &shape, plan, arithmetic).unwrap_or_else(|error| panic!("{error}")))
@@ -360,7 +443,8 @@ fn open(path: &Path, cache: CacheType, make: impl FnOnce(Shape<Weight>, Plan) ->
     let checkpoint = Checkpoint::open(path).unwrap_or_else(|error| panic!("{error}"));
     let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
     let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
-    let plan = Plan { page_tokens: 16, pages: 24, batch_tokens: 100, batch_outputs: ROOM as u32, slots: SLOTS, cache };
+    let (batch_outputs, ring) = (ROOM as u32, None);
+    let plan = Plan { page_tokens: PAGE, pages: 24, batch_tokens: 100, batch_outputs, slots: SLOTS, cache, ring };
     let (vocab, has_state) = (shape.vocab as usize, shape.state_values_per_sequence() > 0);
     let has_experts = shape.ffns().any(|ffn| ffn.moe().is_some());
     Model { executor: make(shape, plan), vocab, has_state, has_experts }

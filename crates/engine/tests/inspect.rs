@@ -18,3 +18,13 @@ fn experts_that_a_token_does_not_choose_are_neither_active_nor_read() {
     let matrices = 2 * (inspection.parameters - idle);
     assert!(inspection.bytes_per_token < matrices && inspection.bytes_per_token > matrices - 2 * 512 * 64);
 }
+
+/// Two of four layers look back over sixteen tokens: two heads of 32, keys and values, two bytes each.
+#[test]
+fn layers_with_a_window_are_counted_by_it() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/families/gptoss");
+    let inspection = kauri_engine::inspect(golden.to_str()).expect("the golden opens");
+    let layer = 2 * 2 * 32 * 2;
+    assert_eq!(inspection.kv_bytes_per_token, 2 * layer);
+    assert_eq!((inspection.window_tokens, inspection.window_bytes_per_sequence), (Some(16), 2 * 16 * layer));
+}

@@ -114,7 +114,15 @@ fn quantised(shape: &Shape<Weight>, quant: Quant, every: usize) -> Shape<Weight>
 fn perplexity(shape: Shape<Weight>, cache: CacheType, tokens: &[u32], chunks: usize) -> f64 {
     let vocab = shape.vocab as usize;
     let pages = (CHUNK / 32) as u32;
-    let plan = Plan { page_tokens: 32, pages, batch_tokens: PASS as u32, batch_outputs: PASS as u32, slots: 1, cache };
+    let plan = Plan {
+        page_tokens: 32,
+        pages,
+        batch_tokens: PASS as u32,
+        batch_outputs: PASS as u32,
+        slots: 1,
+        cache,
+        ring: None,
+    };
     let kernels = Kernels::new(Isa::best()).expect("the best is supported");
     let mut executor = CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model");
     let (mut sum, mut count) = (0.0, 0);

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 /// Tokens to a page.
 const PAGE: usize = 32;
-/// A model with the states of convolutions, and the one inside.
-const MODELS: [Option<&str>; 2] = [None, Some("lfm2")];
+/// The one inside, a model with the states of convolutions, and one with the rings of layers that have a window.
+const MODELS: [Option<&str>; 3] = [None, Some("lfm2"), Some("gptoss")];
 
 /// An engine with a folder, and what it says.
 struct Remembers {
@@ -33,7 +33,7 @@ fn open(model: Option<&str>, folder: Option<&Path>, options: &Options) -> Rememb
 }
 
 fn options() -> Options {
-    Options { threads: Some(2), batch_tokens: 64, context_tokens: Some(512), ..Options::default() }
+    Options { threads: Some(2), batch_tokens: 64, context_tokens: Some(512), rings: Some(true), ..Options::default() }
 }
 
 /// A prompt of `count` tokens that every model here has.

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use kauri_arch::{Factors, Ffn, Linear, RopeScaling, Shape};
-use kauri_device::{CacheType, Plan, Weight};
+use kauri_arch::{Attention, Factors, Ffn, Linear, Mixer, RopeScaling, Shape};
+use kauri_device::{CacheType, Plan, Ring, Weight};
 
-/// Tokens to a page of the cache.
+/// Tokens to a page of the cache, unless an instrument wants others.
 pub const PAGE_TOKENS: u32 = 32;
 /// The window when none is asked for: models trained for more take it on request, since its cache has to fit.
 const DEFAULT_WINDOW_TOKENS: u32 = 8192;
@@ -17,6 +17,8 @@ pub struct Wish {
     pub window_tokens: Option<u32>,
     /// How keys and values are kept.
     pub cache: CacheType,
+    /// Tokens to a page of the cache.
+    pub page_tokens: u32,
     /// Most tokens of one batch.
     pub batch_tokens: u32,
     /// Most rows of logits of one batch.
@@ -29,6 +31,8 @@ pub struct Wish {
     pub cache_windows: Option<u32>,
     /// Places for snapshots of states, beside those of the sequences.
     pub snapshots: u32,
+    /// Whether layers with a window keep rings; where it pays if unset.
+    pub rings: Option<bool>,
 }
 
 /// The window asked for does not suit the model.
@@ -51,38 +55,70 @@ pub fn plan<W>(shape: &Shape<W>, wish: &Wish) -> Result<(Plan, u32), WindowError
     if window == 0 || window > trained {
         return Err(WindowError { asked: window, trained });
     }
+    let page_tokens = wish.page_tokens;
     let all = window
-        .div_ceil(PAGE_TOKENS)
+        .div_ceil(page_tokens)
         .saturating_mul(wish.cache_windows.map_or(wish.sequences, |most| wish.sequences.min(most.max(1))));
-    let pages = wish.cache_tokens.map_or(all, |tokens| tokens.div_ceil(PAGE_TOKENS).max(1));
-    let window = window.min(pages.saturating_mul(PAGE_TOKENS));
+    let pages = wish.cache_tokens.map_or(all, |tokens| tokens.div_ceil(page_tokens).max(1));
+    let window = window.min(pages.saturating_mul(page_tokens));
+    let has_state = shape.state_values_per_sequence() > 0;
     let plan = Plan {
-        page_tokens: PAGE_TOKENS,
+        page_tokens,
         pages,
         batch_tokens: wish.batch_tokens.min(window.saturating_mul(wish.sequences)),
         batch_outputs: wish.batch_outputs,
-        slots: wish.sequences.saturating_add(wish.snapshots),
+        slots: wish.sequences.saturating_add(if has_state { wish.snapshots } else { 0 }),
         cache: wish.cache,
+        ring: None,
     };
-    Ok((plan, window))
+    Ok((ringed(shape, wish, &plan).unwrap_or(plan), window))
+}
+
+/// The same sizes with rings for layers that have a window, if there are any and it pays: with a place for a snapshot for each sequence, since
+/// whoever keeps rings can only go back to one, rings take at most half of what pages would. The other half may be more snapshots.
+fn ringed<W>(shape: &Shape<W>, wish: &Wish, plan: &Plan) -> Option<Plan> {
+    // A text that is read both ways is computed in one step.
+    let window_tokens = shape.widest_window().filter(|_| !shape.reads_both_ways() && wish.rings != Some(false))?;
+    let ring = Ring::new(window_tokens, plan.batch_tokens, plan.page_tokens);
+    let (least, affordable) = (wish.sequences.saturating_mul(2), plan.pages / 2 / ring.pages);
+    if affordable < least && wish.rings.is_none() {
+        return None;
+    }
+    let slots = wish.sequences.saturating_add(wish.snapshots).clamp(least, affordable.max(least));
+    Some(Plan { slots, ring: Some(ring), ..*plan })
 }
 
 /// The same sizes for reading up to so many texts in one step; where they are read `both_ways`, each up to the window.
 pub fn for_reading(plan: &Plan, window_tokens: u32, texts: u32, both_ways: bool) -> Plan {
     let batch_tokens = if both_ways { plan.batch_tokens.max(window_tokens) } else { plan.batch_tokens };
     // The last page of each text may be half empty.
-    let pages = window_tokens.max(batch_tokens).div_ceil(PAGE_TOKENS) + texts;
-    Plan { pages, batch_tokens, batch_outputs: batch_tokens, slots: texts, ..*plan }
+    let pages = window_tokens.max(batch_tokens).div_ceil(plan.page_tokens) + texts;
+    Plan { pages, batch_tokens, batch_outputs: batch_tokens, slots: texts, ring: None, ..*plan }
 }
 
-/// Bytes of keys and values that one token adds, over all layers; scales are counted.
+/// Bytes of keys and values that one token adds however long its sequence is, over all layers without a window; scales are counted.
 pub fn cache_bytes_per_token<W>(shape: &Shape<W>, cache: CacheType) -> u64 {
-    let layers = shape.mixers().map(|mixer| match (mixer.latent(), mixer.attention()) {
+    shape.mixers().filter(|mixer| slides(mixer).is_none()).map(|mixer| token_bytes(mixer, cache)).sum()
+}
+
+/// Bytes of keys and values of the layers with a window that a sequence of so many tokens needs; scales are counted.
+pub fn window_bytes<W>(shape: &Shape<W>, cache: CacheType, tokens: u32) -> u64 {
+    let layers =
+        shape.mixers().filter_map(|mixer| Some(u64::from(slides(mixer)?.min(tokens)) * token_bytes(mixer, cache)));
+    layers.sum()
+}
+
+fn slides<W>(mixer: &Mixer<W>) -> Option<u32> {
+    mixer.attention().and_then(Attention::slides)
+}
+
+/// Bytes that a layer keeps of a token.
+fn token_bytes<W>(mixer: &Mixer<W>, cache: CacheType) -> u64 {
+    match (mixer.latent(), mixer.attention()) {
         (Some(latent), _) => cache.of_rows().head_bytes(latent.row()),
         (None, Some(attention)) => 2 * u64::from(attention.kv_heads) * cache.head_bytes(attention.head_dim),
         (None, None) => 0,
-    });
-    layers.sum()
+    }
 }
 
 /// Bytes of state that a sequence has whatever its length, over all layers.

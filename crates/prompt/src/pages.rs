@@ -7,8 +7,8 @@
 //! for it, and none can get it wrong.
 //!
 //! One table of pages serves all layers of a sequence. Layers that look back over a window need none of the pages that slid out
-//! of it, but the layers without a window do, and to a device both are one table: freeing pages for some layers needs a
-//! second table and a second pool, which a device's batch does not have. Until then window layers keep
+//! of it; where that saves enough, a device keeps what they need in a ring that belongs to the sequence's slot. Here that is a state
+//! like any other, and such a prefix is taken up again where a snapshot of it lies. Where it does not, window layers keep
 //! what they no longer read; in exchange a prefix can be taken up again at any token.
 
 /// A pool of equal pages. At every idle moment, free and taken are all.

@@ -82,7 +82,15 @@ impl Case {
         let tokens = self.tokens as u32;
         // Twice as many pages as are needed, to leave places between that nobody writes.
         let pages = 2 * tokens.div_ceil(PAGE_TOKENS) + 3;
-        Plan { page_tokens: PAGE_TOKENS, pages, batch_tokens: tokens, batch_outputs: 1, slots: 3, cache: self.cache }
+        Plan {
+            page_tokens: PAGE_TOKENS,
+            pages,
+            batch_tokens: tokens,
+            batch_outputs: 1,
+            slots: 3,
+            cache: self.cache,
+            ring: None,
+        }
     }
 
     /// Every other page, in an order of its own.

@@ -19,7 +19,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use kauri_device::memory::Run;
 
-use super::{New, SIDE, part_of};
+use super::{New, SIDE, copy_part, part_of};
 use crate::pool::Disjoint;
 use crate::vector::Vector;
 
@@ -240,6 +240,17 @@ impl Bytes<Vec<u8>, Vec<f16>, Vec<f32>> {
         run(Run::Bytes(&mut values[part(*blocks * P::BYTES)]));
         run(Run::Floats(&mut logarithms[part(1)]));
         run(Run::Floats(&mut inverses[part(1)]));
+    }
+
+    /// Copies what a head has at the places `from` to those from `to` on: whole neighbourhoods.
+    pub(super) fn copy<P: Packed>(&mut self, head: usize, from: &Range<usize>, to: usize) {
+        let start = head * self.places;
+        let Self { keys, key_scales, values, logarithms, inverses, blocks, places: _ } = self;
+        copy_part(keys, from, to, start, *blocks * P::BYTES);
+        copy_part(key_scales, from, to, start, *blocks);
+        copy_part(values, from, to, start, *blocks * P::BYTES);
+        copy_part(logarithms, from, to, start, 1);
+        copy_part(inverses, from, to, start, 1);
     }
 
     pub(super) fn disjoint(&mut self) -> Bytes<Disjoint<'_, u8>, Disjoint<'_, f16>, Disjoint<'_, f32>> {

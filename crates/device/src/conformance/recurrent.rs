@@ -50,8 +50,15 @@ struct Case {
 /// Runs the suite.
 pub(super) fn conform<S: Subject>(tolerance: Tolerance) {
     for (number, case) in cases().into_iter().enumerate() {
-        let plan =
-            Plan { page_tokens: 16, pages: 12, batch_tokens: 33, batch_outputs: 13, slots: 4, cache: CacheType::F32 };
+        let plan = Plan {
+            page_tokens: 16,
+            pages: 12,
+            batch_tokens: 33,
+            batch_outputs: 13,
+            slots: 4,
+            cache: CacheType::F32,
+            ring: None,
+        };
         let shape = case.shape(number as u64 + 1);
         memory::conform::<S>(&shape, plan, &case);
         for batch in batches(shape.vocab, plan) {

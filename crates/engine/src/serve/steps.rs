@@ -90,7 +90,7 @@ impl Steps {
             waiting: serving.waiting.saturating_add(running),
             promised_percent: serving.promised_percent,
             patience_ticks: serving.patience.as_millis() as u64,
-            snapshot_pages: serving.snapshot_pages,
+            snapshot_pages: engine.snapshot_pages(serving.snapshot_pages),
             beside: engine.store.as_ref().map(Store::beside).unwrap_or_default(),
         });
         Self {

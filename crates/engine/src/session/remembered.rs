@@ -13,8 +13,8 @@ use kauri_prompt::store::{Content, Store};
 use super::{SLOT, Session};
 use crate::error::Error;
 
-/// Pages of a prompt between states that are kept.
-const STATE_PAGES: usize = 16;
+/// Pages of a prompt between states that are kept, unless a state is larger.
+const STATE_PAGES: u32 = 16;
 
 /// A state at the end of a page, to be kept when the answer that went on from it is over.
 pub(super) type Trail = (Kept, Vec<u8>);
@@ -39,6 +39,8 @@ impl Session<'_> {
             let state = (brought == end).then(|| self.read(Kind::State, &names[last], tokens)).flatten();
             let Some(state) = state else { return Ok(()) };
             self.engine.executor.write_state(SLOT, &state)?;
+            // What lies where in its rings, behind its last token, nobody knows.
+            self.furthest = usize::MAX;
         }
         if brought > start {
             self.tokens.clear();
@@ -70,7 +72,8 @@ impl Session<'_> {
         }
         let (page_tokens, done) = (self.page_tokens(), self.tokens.len());
         let goal = (total - 1) / page_tokens * page_tokens;
-        let next = (done / (STATE_PAGES * page_tokens) + 1) * STATE_PAGES * page_tokens;
+        let every = self.engine.snapshot_pages(STATE_PAGES) as usize * page_tokens;
+        let next = (done / every + 1) * every;
         let goal = if goal > done { goal.min(next) } else { next };
         step.min(goal - done)
     }
