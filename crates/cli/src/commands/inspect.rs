@@ -93,6 +93,8 @@ fn to_json(inspection: &Inspection) -> Json {
         "bytes": inspection.bytes,
         "bytes_per_token": inspection.bytes_per_token,
         "kv_bytes_per_token": inspection.kv_bytes_per_token,
+        "window_tokens": inspection.window_tokens,
+        "window_bytes_per_sequence": inspection.window_bytes_per_sequence,
         "state_bytes_per_sequence": inspection.state_bytes_per_sequence,
         "tokenizer": inspection.tokenizer,
         "writes": inspection.writes,
@@ -124,10 +126,21 @@ fn rows(inspection: &Inspection) -> Vec<(&'static str, String)> {
     rows.push(("reads a token", terminal::bytes(inspection.bytes_per_token)));
     rows.push(("cache a token", format!("{} in f16", terminal::bytes(inspection.kv_bytes_per_token))));
     let caches = windows(inspection.context_tokens).map(|window| {
-        let cache = u64::from(window) * inspection.kv_bytes_per_token + inspection.state_bytes_per_sequence;
+        let slides = inspection.window_tokens.map_or(0, |tokens| {
+            let filled = u64::from(window.min(tokens));
+            (u128::from(inspection.window_bytes_per_sequence) * u128::from(filled) / u128::from(tokens.max(1))) as u64
+        });
+        let cache = u64::from(window) * inspection.kv_bytes_per_token + slides + inspection.state_bytes_per_sequence;
         format!("{} for {window} tokens", terminal::bytes(cache))
     });
     rows.push(("cache", caches.collect::<Vec<_>>().join(", ")));
+    if let Some(tokens) = inspection.window_tokens {
+        let bytes = terminal::bytes(inspection.window_bytes_per_sequence);
+        rows.push((
+            "window layers",
+            format!("{bytes} a sequence in f16, however long: their window is {tokens} tokens"),
+        ));
+    }
     if inspection.state_bytes_per_sequence > 0 {
         rows.push(("state", format!("{} a sequence", terminal::bytes(inspection.state_bytes_per_sequence))));
     }
