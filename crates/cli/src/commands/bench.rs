@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use kauri_engine::DEFAULT_NAME;
+use kauri_engine::{DEFAULT_NAME, Options};
 
 use crate::failure::BadInput;
 use crate::model_options::ModelOptions;
@@ -65,6 +65,19 @@ struct Output {
     /// Draws the figures into this file.
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
+}
+
+/// An instrument of its own.
+#[derive(Args, Debug)]
+struct Paging {
+    /// Tokens to a page of the cache, to see what their size is worth; 32 is what every other command has.
+    #[arg(long, value_name = "N", default_value_t = Options::default().page_tokens, value_parser = page_tokens)]
+    page_tokens: u32,
+}
+
+fn page_tokens(text: &str) -> Result<u32, &'static str> {
+    let tokens = text.parse().ok().filter(|tokens| (16..=512u32).contains(tokens) && tokens.is_multiple_of(16));
+    tokens.ok_or("give a multiple of 16, up to 512")
 }
 
 /// Runs the command.

@@ -21,7 +21,7 @@ use kauri_engine::{Engine, Error, Reply, Request, Sampling, Service, Serving};
 use serde_json::{Value as Json, json};
 
 use super::terminal::Status;
-use super::{Output, TOKENS_MAX, check_size, title};
+use super::{Output, Paging, TOKENS_MAX, check_size, title};
 use crate::cache_options::CacheOptions;
 use crate::failure::{BadInput, about_model};
 use crate::model_options::ModelOptions;
@@ -73,6 +73,9 @@ pub struct Arguments {
     /// Tokens that the cache holds, all requests together: how many it gets here, or what the server has (for what could be known).
     #[arg(long, value_name = "N")]
     cache_tokens: Option<u32>,
+
+    #[command(flatten)]
+    paging: Paging,
 
     #[command(flatten)]
     cache: CacheOptions,
@@ -307,6 +310,7 @@ impl Arguments {
         let needed = needed.unwrap_or(1);
         let sequences = self.sequences.or(self.load.concurrency).unwrap_or(CONCURRENCY);
         let mut options = self.model.options();
+        options.page_tokens = self.paging.page_tokens;
         options.sequences = sequences;
         options.batch_outputs = sequences;
         options.snapshots = sequences;

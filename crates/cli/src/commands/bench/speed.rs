@@ -6,7 +6,7 @@ use kauri_engine::{CacheType, Ceilings, DEFAULT_NAME, OpCost, Options};
 use super::drive::Driver;
 use super::statistics::median;
 use super::terminal::Status;
-use super::{Output, TOKENS_MAX, check_size, report};
+use super::{Output, Paging, TOKENS_MAX, check_size, report};
 use crate::failure::BadInput;
 use crate::model_options::ModelOptions;
 
@@ -44,6 +44,9 @@ pub struct SpeedArguments {
     /// Also measures both behind ever longer contexts, up to the window; takes a while.
     #[arg(long)]
     pub frontiers: bool,
+
+    #[command(flatten)]
+    pub(super) paging: Paging,
 
     #[command(flatten)]
     pub(super) output: Output,
@@ -123,6 +126,7 @@ impl SpeedArguments {
 
     fn options(&self, needed_tokens: u32) -> Options {
         let mut options = self.model.options();
+        options.page_tokens = self.paging.page_tokens;
         options.sequences = self.batch;
         options.batch_outputs = self.batch;
         options.batch_tokens = options.batch_tokens.max(self.batch);
