@@ -152,20 +152,7 @@ impl Engine {
         if let Some(judges) = reader::answers(&checkpoint, &shape, &tokenizer).filter(|_| options.reads) {
             shape.summary = judges;
         }
-        let sequences = options.sequences.max(1);
-        let wish = Wish {
-            window_tokens: options.context_tokens,
-            cache: options.cache.unwrap_or_else(|| devices::cache(options.device, options.isa, &shape)),
-            page_tokens: options.page_tokens.clamp(16, 4096).next_multiple_of(16),
-            batch_tokens: options.batch_tokens,
-            batch_outputs: options.batch_outputs,
-            sequences,
-            cache_tokens: options.cache_tokens,
-            cache_windows: options.cache_windows,
-            snapshots: options.snapshots,
-            rings: options.rings,
-        };
-        let (mut plan, window_tokens) = fit::plan(&shape, &wish)?;
+        let (mut plan, window_tokens) = fit::plan(&shape, &wish(options, &shape))?;
         let both_ways = shape.reads_both_ways();
         if options.reads || both_ways {
             // There is one state for all texts of a step, if there are states.
@@ -311,6 +298,22 @@ impl Engine {
     /// The device that runs it: for instruments, which launch batches of their own.
     pub fn executor(&mut self) -> &mut dyn Executor {
         &mut *self.executor
+    }
+}
+
+/// What is asked of the fit.
+fn wish(options: &Options, shape: &Shape<Weight>) -> Wish {
+    Wish {
+        window_tokens: options.context_tokens,
+        cache: options.cache.unwrap_or_else(|| devices::cache(options.device, options.isa, shape)),
+        page_tokens: options.page_tokens.clamp(16, 4096).next_multiple_of(16),
+        batch_tokens: options.batch_tokens,
+        batch_outputs: options.batch_outputs,
+        sequences: options.sequences.max(1),
+        cache_tokens: options.cache_tokens,
+        cache_windows: options.cache_windows,
+        snapshots: options.snapshots,
+        rings: options.rings,
     }
 }
 
