@@ -419,6 +419,26 @@ impl<'a> Config<'a> {
         self.checkpoint.tensors.contains_key(&self.file_name(name))
     }
 
+    /// Every slot that the tables of names know, by its GGUF name without layer.
+    pub(crate) fn known_tensors(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> = self.family.tensors.iter().chain(HUGGING_FACE_TENSORS).map(|(gguf, _)| *gguf).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// The dimensions of a tensor by its canonical name, if the file has it; of all parts stacked, where each is one of its own.
+    pub(crate) fn canonical_dims(&self, canonical: &str) -> Option<Vec<u64>> {
+        let name = self.file_name(canonical);
+        if let Some(tensor) = self.checkpoint.tensors.get(&name) {
+            return Some(tensor.dims.clone());
+        }
+        let part = |index: usize| self.checkpoint.tensors.get(&name.replace(EACH, &index.to_string()));
+        let first = part(0).filter(|_| name.contains(EACH))?;
+        let count = (1..).take_while(|&index| part(index).is_some()).count() as u64 + 1;
+        Some(std::iter::once(count).chain(first.dims.iter().copied()).collect())
+    }
+
     /// An error about a variant that no shape has.
     pub fn unsupported(&self, what: impl Into<String>) -> Error {
         Error::Unsupported { family: self.family.name, what: what.into() }

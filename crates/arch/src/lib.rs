@@ -12,6 +12,7 @@ mod latent;
 pub mod moe;
 pub mod name;
 pub mod recurrent;
+pub mod renaming;
 pub mod shape;
 
 use kauri_formats::Checkpoint;

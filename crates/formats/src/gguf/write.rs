@@ -113,6 +113,17 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Takes the next tensor for written: for a file that is continued. Gives the bytes that it stands in, padding included.
+    ///
+    /// # Errors
+    /// `InvalidInput` inside of a tensor, or behind the last.
+    pub fn skip(&mut self) -> io::Result<u64> {
+        let size = self.sizes.get(self.index).filter(|_| self.filled == 0);
+        let size = *size.ok_or_else(|| invalid("only a tensor that is not begun can be skipped".to_owned()))?;
+        self.index += 1;
+        Ok(size.next_multiple_of(self.alignment))
+    }
+
     /// Ends the file, and gives the output back.
     ///
     /// # Errors
