@@ -2,7 +2,7 @@
 
 use kauri_arch::Shape;
 use kauri_device::{CacheType, Executor, Plan, Weight};
-use kauri_device_cpu::{CpuExecutor, Isa, Kernels, Topology};
+use kauri_device_cpu::{Cpu, CpuExecutor, Isa, Kernels, Topology};
 use kauri_formats::Quant;
 
 use crate::error::Error;
@@ -52,6 +52,13 @@ fn cpu(isa: Option<Isa>, threads: usize, shape: Shape<Weight>, plan: Plan) -> Re
     let kernels = Kernels::new(wanted)
         .ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))?;
     Ok(Box::new(CpuExecutor::new(shape, plan, kernels, threads)?))
+}
+
+/// The CPU without an executor around it, for who looks at what it computes.
+pub(crate) fn cpu_alone(threads_wanted: Option<usize>, shape: &Shape<Weight>, plan: &Plan) -> Result<Cpu, Error> {
+    let isa = Isa::best();
+    let kernels = Kernels::new(isa).ok_or_else(|| Error::NoDevice(format!("this CPU has no {}", isa.name())))?;
+    Ok(Cpu::new(shape, plan, kernels, threads(threads_wanted)))
 }
 
 /// NVIDIA GPUs, where they are built in.

@@ -3,12 +3,10 @@
 //! Which rows those are, `arch::renaming` knows. This finds their bytes, and checks that every tensor of the file is filled once and
 //! every tensor of the directory used. Vocabulary and template are none of its business.
 
-use std::collections::HashSet;
-
 use indexmap::IndexMap;
 use kauri_arch::renaming::{self, Origin};
 use kauri_arch::{Name, Role};
-use kauri_formats::{Checkpoint, Metadata, Quant, Tensor, Value};
+use kauri_formats::{Checkpoint, Metadata, Quant, Value};
 
 use crate::draft::{Change, Draft, Piece, Planned, Values};
 
@@ -150,19 +148,4 @@ fn natural(name: &str, to: &Name, pieces: &[Piece]) -> Quant {
     let first = pieces.first().map_or(Quant::F32, |piece: &Piece| piece.tensor.quant);
     let alike = pieces.iter().all(|piece| piece.tensor.quant == first && piece.change == Change::None);
     if small || !alike { Quant::F32 } else { first }
-}
-
-/// How many tensors of a directory a draft makes no use of.
-pub fn unused(checkpoint: &Checkpoint, draft: &Draft) -> usize {
-    let mut used: HashSet<*const u8> = HashSet::new();
-    let mut add = |tensor: &Tensor| used.insert(tensor.data.as_ptr());
-    for planned in &draft.tensors {
-        if let Values::Pieces(pieces) = &planned.values {
-            for piece in pieces {
-                add(&piece.tensor);
-                piece.scales.iter().for_each(|scales| drop(add(scales)));
-            }
-        }
-    }
-    checkpoint.tensors.values().filter(|tensor| !used.contains(&tensor.data.as_ptr())).count()
 }

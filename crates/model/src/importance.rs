@@ -51,6 +51,12 @@ impl Importance {
         self.entries.len()
     }
 
+    /// A number that another importance matrix hardly has: FNV-1a over all sums.
+    pub fn digest(&self) -> u64 {
+        let bits = self.entries.values().flat_map(|entry| entry.sums.iter().map(|sum| sum.to_bits()));
+        bits.fold(0xcbf2_9ce4_8422_2325, |hash, bits| (hash ^ bits).wrapping_mul(0x0100_0000_01b3))
+    }
+
     /// Adds rows of inputs of matrix `index` of `count` of the tensor `name`.
     pub fn add(&mut self, name: &str, [index, count]: [usize; 2], columns: usize, rows: impl Iterator<Item: AsRef<[f32]>>) {
         let entry = self.entries.entry(name.to_owned()).or_insert_with(|| Entry {

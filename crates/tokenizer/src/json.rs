@@ -19,8 +19,7 @@ mod steps;
 
 use file::Added;
 pub(crate) use file::{File, Merge, Vocab};
-use steps::Steps;
-pub(crate) use steps::visit;
+pub(crate) use steps::{Steps, visit};
 
 /// Reads a tokenizer. `config` is `tokenizer_config.json` and `generation` is `generation_config.json`, each empty if
 /// there is none.

@@ -14,6 +14,7 @@ mod alphabet;
 mod bpe;
 mod charsmap;
 mod error;
+pub mod export;
 mod gguf;
 mod json;
 mod known;

@@ -1,0 +1,194 @@
+//! Making model files: from a directory to a GGUF, from floats to fewer bits, and what tells how the bits are best spent.
+//!
+//! Composes what `model` writes with what only a vocabulary or a running model knows. Knows no command line.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use kauri_arch::{Name, Shape, renaming};
+use kauri_device::{CacheType, Weight};
+use kauri_formats::{Checkpoint, Source, Value};
+use kauri_model::draft::Draft;
+use kauri_model::importance::Importance;
+use kauri_model::{Wish, convert, fit, load, resolve};
+use kauri_tokenizer::{Special, Tokenizer, export};
+use serde_json::Value as Json;
+
+use crate::devices;
+use crate::observe::{self, Names};
+
+/// Why a file cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The model cannot be loaded.
+    #[error(transparent)]
+    Engine(#[from] crate::Error),
+    /// The directory cannot be converted.
+    #[error(transparent)]
+    Convert(#[from] convert::Error),
+    /// The vocabulary cannot be told in a GGUF.
+    #[error("the vocabulary: {0}")]
+    Vocabulary(#[from] kauri_tokenizer::Error),
+    /// The GGUF would have another vocabulary than the directory.
+    #[error(
+        "a GGUF cannot say how this vocabulary splits text: the ids of a sample are others; please report the model, or convert with --skip-vocabulary-check"
+    )]
+    OtherVocabulary,
+    /// The text is too short.
+    #[error("the text has {tokens} tokens, which is no whole chunk of {chunk}; give more text or a smaller --context")]
+    TextTooShort {
+        /// Its tokens.
+        tokens: usize,
+        /// Tokens of a chunk.
+        chunk: usize,
+    },
+}
+
+/// A text that asks for most of what splitting rules differ in.
+const SAMPLE: &str = "Hello, World! It's 12345 o'clock;  naïve café — ÆTHER's\n\n\tdef f(x):\r\n    return x**2  # 3.14\n\
+                      日本語と中文, 한국어. Привет, мир! 🙂🙂 THEY'LL don't   end \n \n";
+
+/// What a new file is made of.
+pub struct Origin {
+    /// The file to be.
+    pub draft: Draft,
+    /// What tells this source from another, or from itself when it is changed.
+    pub fingerprint: String,
+}
+
+/// Opens what a new file is made of: a GGUF file as it is, or a directory as a GGUF would have it.
+///
+/// # Errors
+/// When it is no model, or one that a GGUF cannot hold.
+pub fn source(name: Option<&str>, check_vocabulary: bool) -> Result<Origin, Error> {
+    let checkpoint = resolve::open(name).map_err(crate::Error::from)?;
+    let fingerprint = fingerprint(&checkpoint);
+    if let Some(draft) = Draft::of_gguf(&checkpoint) {
+        return Ok(Origin { draft, fingerprint });
+    }
+    let Source::Safetensors(directory) = &checkpoint.source else { unreachable!("what is no GGUF is a directory") };
+    let names = kauri_arch::identify(&checkpoint).map_err(crate::Error::from)?;
+    let vocabulary = match export::to_gguf(directory, names.vocab as usize) {
+        Ok(vocabulary) => vocabulary,
+        Err(kauri_tokenizer::Error::NoTokenizer) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let has_vocabulary = !vocabulary.is_empty();
+    let text = |text: &str| Value::String(text.to_owned());
+    let mut entries = vec![("general.type".to_owned(), text("model"))];
+    let path = name.map(Path::new).and_then(|path| std::fs::canonicalize(path).ok());
+    if let Some(name) = path.as_deref().and_then(Path::file_name).and_then(|name| name.to_str()) {
+        entries.push(("general.name".to_owned(), text(name)));
+    }
+    for (key, json) in [("temp", "temperature"), ("top_k", "top_k"), ("top_p", "top_p"), ("min_p", "min_p")] {
+        if let Some(number) = directory.generation.get(json).and_then(Json::as_f64) {
+            let value = if key == "top_k" { Value::Signed(number as i64) } else { Value::Float(f64::from(number as f32)) };
+            entries.push((format!("general.sampling.{key}"), value));
+        }
+    }
+    let mut draft = convert::draft(&checkpoint, entries)?;
+    for (key, value) in vocabulary {
+        draft.metadata.insert(key, value);
+    }
+    if has_vocabulary && check_vocabulary && !export::agrees(directory, &draft.metadata, SAMPLE)? {
+        return Err(Error::OtherVocabulary);
+    }
+    Ok(Origin { draft, fingerprint })
+}
+
+/// The files that it was read from, how long they are and when they were written.
+fn fingerprint(checkpoint: &Checkpoint) -> String {
+    let mut text = String::new();
+    for path in &checkpoint.paths {
+        let metadata = std::fs::metadata(path).ok();
+        let written = metadata.as_ref().and_then(|metadata| metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        let length = metadata.map_or(0, |metadata| metadata.len());
+        let _ = write!(text, "{path:?} {length} {}; ", written.map_or(0, |written| written.as_nanos()));
+    }
+    text
+}
+
+/// Reads a text in chunks of `chunk_tokens` and says how much each input of each matrix mattered; `tell` is told how many chunks of
+/// how many were read, and says whether to go on.
+///
+/// # Errors
+/// When the model cannot be loaded, or the text has no whole chunk.
+pub fn importance(
+    name: Option<&str>,
+    text: &str,
+    [chunk_tokens, chunks_max]: [usize; 2],
+    threads: Option<usize>,
+    tell: &mut dyn FnMut(usize, usize) -> bool,
+) -> Result<(Importance, usize), Error> {
+    let checkpoint = resolve::open(name).map_err(crate::Error::from)?;
+    let names = kauri_arch::identify(&checkpoint).map_err(crate::Error::from)?;
+    let shape = load::weights(&checkpoint, &names).map_err(crate::Error::from)?;
+    let tokenizer = Tokenizer::from_checkpoint(&checkpoint).map_err(crate::Error::from)?;
+    let mut tokens = tokenizer.prefix().to_vec();
+    tokens.extend(tokenizer.encode(text, Special::Text));
+    let chunk_tokens = chunk_tokens.min(shape.context_tokens as usize);
+    let chunks = (tokens.len() / chunk_tokens).min(chunks_max);
+    if chunks == 0 {
+        return Err(Error::TextTooShort { tokens: tokens.len(), chunk: chunk_tokens });
+    }
+    let wish = Wish {
+        window_tokens: Some(chunk_tokens as u32),
+        cache: CacheType::F16,
+        batch_tokens: chunk_tokens as u32,
+        batch_outputs: (chunk_tokens as u32).min(64),
+        sequences: 1,
+        cache_tokens: None,
+        cache_windows: None,
+        snapshots: 0,
+    };
+    let (plan, _) = fit::plan(&shape, &wish).map_err(crate::Error::from)?;
+    let matrices = matrices(&checkpoint, &names, &shape)?;
+    let mut cpu = devices::cpu_alone(threads, &shape, &plan)?;
+    let mut seen = Importance::default();
+    let begin = tokenizer.prefix().first().copied();
+    for (done, chunk) in tokens.chunks_exact(chunk_tokens).take(chunks).enumerate() {
+        let mut chunk = chunk.to_vec();
+        if let Some(begin) = begin {
+            chunk[0] = begin;
+        }
+        observe::read(&mut cpu, &shape, &plan, &chunk, &matrices, &mut seen);
+        checkpoint.verify_unchanged().map_err(crate::Error::from)?;
+        if !tell(done + 1, chunks) {
+            return Ok((seen, done + 1));
+        }
+    }
+    Ok((seen, chunks))
+}
+
+/// What every matrix is called in a GGUF.
+fn matrices(checkpoint: &Checkpoint, names: &Shape<Name>, shape: &Shape<Weight>) -> Result<Names, Error> {
+    let mut called = Vec::new();
+    let mut weights = Vec::new();
+    if let Source::Gguf(_) = &checkpoint.source {
+        names.for_each(|name| called.push(name.clone()));
+        shape.for_each(|weight| weights.push(weight.clone()));
+    } else {
+        let renamed = renaming::to_gguf(checkpoint).map_err(convert::Error::from)?;
+        called.extend(renamed.slots.into_iter().map(|(name, _)| name));
+        // Ropes have no matrices, and a GGUF has tensors for what a directory has numbers for.
+        let shape = Shape { ropes: Vec::new(), ..shape.clone() };
+        shape.for_each(|weight| weights.push(weight.clone()));
+    }
+    if called.len() != weights.len() {
+        return Err(Error::Engine(crate::Error::NoDevice(
+            "this directory keeps its matrices together in another way than a GGUF: run kauri convert first".to_owned(),
+        )));
+    }
+    let mut matrices = Names::new();
+    for (name, weight) in called.into_iter().zip(&weights) {
+        if let Weight::Matrix(matrix) = weight {
+            let count = if name.dims.len() > 2 { name.dims[0] as usize } else { 1 };
+            let all = name.dims.iter().product::<u64>() / name.columns().max(1);
+            let index = name.slot_rows().start as usize * count / all.max(1) as usize;
+            // What is shared is first a table: only as a matrix is it met.
+            matrices.insert(observe::place(matrix), (name.tensor, [index, count]));
+        }
+    }
+    Ok(matrices)
+}
