@@ -421,7 +421,8 @@ impl<'a> Config<'a> {
 
     /// Every slot that the tables of names know, by its GGUF name without layer.
     pub(crate) fn known_tensors(&self) -> Vec<&'static str> {
-        let mut names: Vec<&str> = self.family.tensors.iter().chain(HUGGING_FACE_TENSORS).map(|(gguf, _)| *gguf).collect();
+        let mut names: Vec<&str> =
+            self.family.tensors.iter().chain(HUGGING_FACE_TENSORS).map(|(gguf, _)| *gguf).collect();
         names.sort_unstable();
         names.dedup();
         names

@@ -73,9 +73,7 @@ pub fn to_gguf(checkpoint: &Checkpoint) -> Result<Renamed, Error> {
         tensors: tensors.into_iter().map(|(name, dims)| (name, tensor(dims))).collect(),
     };
     let target = crate::identify(&planned)?;
-    let shape = shape.try_map(&mut |name| {
-        Ok::<_, Error>(Origin { name: name.clone(), rows: None, columns: None })
-    })?;
+    let shape = shape.try_map(&mut |name| Ok::<_, Error>(Origin { name: name.clone(), rows: None, columns: None }))?;
     let mut shape = adapted(shape, &target);
     if let Some(difference) = difference(&shape, &target) {
         return Err(config.unsupported(format!("a GGUF of this model ({difference})")));
@@ -99,7 +97,8 @@ fn canonical(config: &Config<'_>, shape: &Shape<Name>) -> Vec<(String, Vec<u64>)
         for name in names.iter().flat_map(|slot| ["", ".weight", ".bias"].map(|suffix| format!("{slot}{suffix}"))) {
             let whole = format!("{prefix}{name}");
             let Some(dims) = config.canonical_dims(&whole) else { continue };
-            let split = SPLIT.iter().find(|(together, _)| name.split('.').next() == Some(together) && is_split(config, &whole));
+            let split =
+                SPLIT.iter().find(|(together, _)| name.split('.').next() == Some(together) && is_split(config, &whole));
             let Some((_, parts)) = split else {
                 tensors.push((whole, dims));
                 continue;
@@ -170,8 +169,7 @@ fn llama3_factors(base: f32, dims: u32, [factor, low, high, original]: [f32; 4])
 
 /// The shape of the directory with its rows in the order of the file.
 fn adapted(mut shape: Shape<Origin>, target: &Shape<Name>) -> Shape<Origin> {
-    let turned: Vec<bool> =
-        shape.ropes.iter().zip(&target.ropes).map(|(from, to)| from.style != to.style).collect();
+    let turned: Vec<bool> = shape.ropes.iter().zip(&target.ropes).map(|(from, to)| from.style != to.style).collect();
     let dims: Vec<u32> = shape.ropes.iter().map(|rope| rope.dims).collect();
     for (block, like) in shape.blocks.iter_mut().zip(&target.blocks) {
         match block.mixer.as_mut().map(|branch| &mut branch.op) {
@@ -182,8 +180,7 @@ fn adapted(mut shape: Shape<Origin>, target: &Shape<Name>) -> Shape<Origin> {
                     deal(delta, like);
                 }
             }
-            None
-            | Some(Mixer::Latent(_) | Mixer::ShortConv(_) | Mixer::StateSpace(_) | Mixer::TimeMix(_)) => {}
+            None | Some(Mixer::Latent(_) | Mixer::ShortConv(_) | Mixer::StateSpace(_) | Mixer::TimeMix(_)) => {}
         }
     }
     for (rope, like) in shape.ropes.iter_mut().zip(&target.ropes) {
@@ -240,8 +237,7 @@ fn deal(delta: &mut GatedDelta<Origin>, like: &GatedDelta<Name>) {
             (0..keys * each).flat_map(|head| (0..width).map(move |row| from(head) * width + row)).collect()
         };
         let wide = of_heads(delta.value_dim);
-        let channels: Vec<u32> =
-            (0..2 * keys * key).chain(wide.iter().map(|row| 2 * keys * key + row)).collect();
+        let channels: Vec<u32> = (0..2 * keys * key).chain(wide.iter().map(|row| 2 * keys * key + row)).collect();
         reorder(&mut delta.input, &channels);
         if let Some(gate) = &mut delta.gate {
             reorder(gate, &wide);

@@ -83,7 +83,8 @@ pub fn source(name: Option<&str>, check_vocabulary: bool) -> Result<Origin, Erro
     }
     for (key, json) in [("temp", "temperature"), ("top_k", "top_k"), ("top_p", "top_p"), ("min_p", "min_p")] {
         if let Some(number) = directory.generation.get(json).and_then(Json::as_f64) {
-            let value = if key == "top_k" { Value::Signed(number as i64) } else { Value::Float(f64::from(number as f32)) };
+            let value =
+                if key == "top_k" { Value::Signed(number as i64) } else { Value::Float(f64::from(number as f32)) };
             entries.push((format!("general.sampling.{key}"), value));
         }
     }

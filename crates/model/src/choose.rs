@@ -43,8 +43,7 @@ pub fn types(
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Quant>, Error> {
     let mut types: Vec<Quant> = draft.tensors.iter().map(|tensor| tensor.quant).collect();
-    let open: Vec<usize> =
-        (0..types.len()).filter(|&index| crate::mix::may_change(&draft.tensors[index])).collect();
+    let open: Vec<usize> = (0..types.len()).filter(|&index| crate::mix::may_change(&draft.tensors[index])).collect();
     let mut choices = Vec::new();
     for (done, &index) in open.iter().enumerate() {
         let tensor = &draft.tensors[index];
@@ -80,7 +79,8 @@ fn spend(choices: &mut [Choice], spare_bytes: u64) {
         let mut bytes = 0;
         for choice in choices {
             let cost = |(_, bytes, error): &(Quant, u64, f64)| error + price * *bytes as f64;
-            let best = (0..choice.offers.len()).min_by(|&a, &b| cost(&choice.offers[a]).total_cmp(&cost(&choice.offers[b])));
+            let best =
+                (0..choice.offers.len()).min_by(|&a, &b| cost(&choice.offers[a]).total_cmp(&cost(&choice.offers[b])));
             choice.taken = best.unwrap_or(0);
             bytes += choice.offers[choice.taken].1 - choice.offers[0].1;
         }
@@ -93,7 +93,11 @@ fn spend(choices: &mut [Choice], spare_bytes: u64) {
     let (mut low, mut high) = (0.0, f64::MAX.sqrt());
     for _ in 0..1100 {
         let middle = if low == 0.0 { high / 2.0 } else { f64::midpoint(low, high) };
-        if take(choices, middle) > spare_bytes { low = middle } else { high = middle }
+        if take(choices, middle) > spare_bytes {
+            low = middle
+        } else {
+            high = middle
+        }
         if high / 2.0 <= low && (high - low) <= low * 1e-12 {
             break;
         }
@@ -201,7 +205,11 @@ mod tests {
     fn bytes_are_spent_where_they_help_most() {
         let choice = |tensor, minds: f64| Choice {
             tensor,
-            offers: vec![(Quant::Q2_K, 10, minds * 8.0), (Quant::Q4_K, 20, minds * 2.0), (Quant::Q8_0, 40, minds * 0.1)],
+            offers: vec![
+                (Quant::Q2_K, 10, minds * 8.0),
+                (Quant::Q4_K, 20, minds * 2.0),
+                (Quant::Q8_0, 40, minds * 0.1),
+            ],
             taken: 0,
         };
         let taken = |spare| {

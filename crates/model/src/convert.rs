@@ -74,7 +74,10 @@ fn piece(checkpoint: &Checkpoint, to: &Name, from: &Origin) -> Result<Piece, Err
     let tensor = find(&name.tensor)?.clone();
     if tensor.dims.iter().product::<u64>() != name.dims.iter().product::<u64>() {
         let dims = |dims: &[u64]| dims.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-        return Err(wrong(&name.tensor, format!("has dimensions ({}), expected ({})", dims(&tensor.dims), dims(&name.dims))));
+        return Err(wrong(
+            &name.tensor,
+            format!("has dimensions ({}), expected ({})", dims(&tensor.dims), dims(&name.dims)),
+        ));
     }
     let scales = match &name.role {
         Role::Coded { scales, .. } => Some(find(scales)?.clone()),

@@ -58,7 +58,13 @@ impl Importance {
     }
 
     /// Adds rows of inputs of matrix `index` of `count` of the tensor `name`.
-    pub fn add(&mut self, name: &str, [index, count]: [usize; 2], columns: usize, rows: impl Iterator<Item: AsRef<[f32]>>) {
+    pub fn add(
+        &mut self,
+        name: &str,
+        [index, count]: [usize; 2],
+        columns: usize,
+        rows: impl Iterator<Item: AsRef<[f32]>>,
+    ) {
         let entry = self.entries.entry(name.to_owned()).or_insert_with(|| Entry {
             columns,
             sums: vec![0.0; columns * count],
@@ -97,7 +103,9 @@ impl Importance {
             Source::Safetensors(_) => None,
         };
         if of_type != Some("imatrix") {
-            return Err(content("this is no importance matrix; kauri imatrix makes one, as a GGUF file of the type imatrix"));
+            return Err(content(
+                "this is no importance matrix; kauri imatrix makes one, as a GGUF file of the type imatrix",
+            ));
         }
         let mut entries = BTreeMap::new();
         for (name, sums) in &checkpoint.tensors {
@@ -147,8 +155,7 @@ impl Importance {
                 ]
             })
             .collect();
-        let slots: Vec<Slot<'_>> =
-            named.iter().map(|(name, dims, _)| Slot { name, quant: Quant::F32, dims }).collect();
+        let slots: Vec<Slot<'_>> = named.iter().map(|(name, dims, _)| Slot { name, quant: Quant::F32, dims }).collect();
         let mut writer = Writer::new(out, &metadata, &slots)?;
         for (_, _, values) in &named {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();

@@ -151,11 +151,9 @@ const KEPT: &[&str] = &[
 
 /// Whether a tensor is one that may be quantised at all.
 pub fn may_change(tensor: &Planned) -> bool {
-    // Dimensions of one are none.
-    let matrix = tensor.dims.iter().rposition(|_| true).is_some_and(|_| {
-        let first = tensor.dims.iter().position(|&length| length > 1).unwrap_or(tensor.dims.len());
-        tensor.dims.len() - first >= 2
-    });
+    // Outer dimensions of one are none.
+    let outer = tensor.dims.iter().take_while(|&&length| length == 1).count();
+    let matrix = tensor.dims.len() - outer >= 2;
     matrix && tensor.name.ends_with("weight") && KEPT.iter().all(|part| !tensor.name.contains(part))
 }
 
@@ -184,7 +182,8 @@ impl Facts {
             (number("attention.head_count"), number("attention.head_count_kv"), number("block_count"));
         Self {
             falcon: family == "falcon",
-            large: layers == 80 && (matches!(family, "deci" | "qwen2" | "olmo") || family == "llama" && heads != kv_heads),
+            large: layers == 80
+                && (matches!(family, "deci" | "qwen2" | "olmo") || family == "llama" && heads != kv_heads),
             layers: layers as i64,
             experts: number("expert_count"),
             sharing: heads.checked_div(kv_heads).unwrap_or(0),
@@ -276,7 +275,9 @@ impl Rules<'_> {
             Category::Key if self.facts.experts == 8 => Quant::Q8_0,
             Category::Down => self.down(tensor),
             Category::AttentionOutput => self.attention_output(),
-            Category::Query | Category::Key | Category::Up | Category::Gate | Category::Output | Category::Other => usual,
+            Category::Query | Category::Key | Category::Up | Category::Gate | Category::Output | Category::Other => {
+                usual
+            }
         }
     }
 
@@ -337,8 +338,7 @@ impl Rules<'_> {
     }
 
     fn attention_output(&self) -> Quant {
-        const FEW_EXPERTS: [&str; 8] =
-            ["Q2_K", "Q3_K_S", "Q3_K_M", "IQ4_NL", "Q4_K_S", "Q4_K_M", "IQ4_XS", "Q2_K"];
+        const FEW_EXPERTS: [&str; 7] = ["Q2_K", "Q3_K_S", "Q3_K_M", "IQ4_NL", "Q4_K_S", "Q4_K_M", "IQ4_XS"];
         match self.mix.name {
             "Q3_K_L" if self.facts.falcon => Quant::Q4_K,
             _ if self.facts.falcon => self.mix.quant,

@@ -87,7 +87,9 @@ pub enum Error {
         path: String,
     },
     /// The source is quantised.
-    #[error("the tensor {tensor} is {found} already; quantising it again costs quality: give a source in F32, F16 or BF16, or --requantise")]
+    #[error(
+        "the tensor {tensor} is {found} already; quantising it again costs quality: give a source in F32, F16 or BF16, or --requantise"
+    )]
     Quantised {
         /// The tensor.
         tensor: String,
@@ -173,7 +175,11 @@ pub fn write(work: &Work<'_>, path: &Path, progress: &mut dyn FnMut(Progress<'_>
             progress(Progress { tensor: [index, slots.len()], name: &tensor.name, bytes: [bytes + written, all] })
         };
         let size = tensor.bytes(work.types[index]).unwrap_or_default();
-        errors[index] = write_tensor(work, tensor, work.types[index], &mut writer, &mut told, path)?;
+        let wrote = write_tensor(work, tensor, work.types[index], &mut writer, &mut told, path);
+        errors[index] = wrote.inspect_err(|_| {
+            // What is whole stays so; why it stopped is what the caller hears.
+            drop(partial.save(index));
+        })?;
         bytes += size;
         unsaved += size;
         if unsaved >= JOURNAL_BYTES {

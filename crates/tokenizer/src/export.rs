@@ -72,7 +72,9 @@ pub fn to_gguf(directory: &Directory, rows: usize) -> Result<Vec<(String, Value)
     let file: File<'_> =
         serde_json::from_slice(json).map_err(|error| Error::Json(shown(&error.to_string().replace('\n', " "))))?;
     let steps = Steps::of(&file)?;
-    let steps = steps.ok_or_else(|| Error::Json(format!("a GGUF has no keys for a vocabulary of the kind {:?} with these steps", file.model.kind())))?;
+    let steps = steps.ok_or_else(|| {
+        Error::Json(format!("a GGUF has no keys for a vocabulary of the kind {:?} with these steps", file.model.kind()))
+    })?;
     let (tokens, types) = tokens(&file, rows.max(tokenizer.vocab_size()));
     let mut entries = match steps.symbols {
         Symbols::Bytes => byte_pairs(&file, &steps)?,

@@ -141,7 +141,8 @@ impl Settings {
 
     /// The numbers of attention: of key and value heads one for each layer, where some layers have none.
     fn attention(&mut self, config: &Config<'_>, shape: &Shape<Name>) {
-        let heads = |mixer: Option<&Mixer<Name>>| mixer.and_then(Mixer::attention).map_or(0, |attention| attention.kv_heads);
+        let heads =
+            |mixer: Option<&Mixer<Name>>| mixer.and_then(Mixer::attention).map_or(0, |attention| attention.kv_heads);
         let listed: Vec<u64> = shape.blocks.iter().map(|block| u64::from(heads(block.mixer()))).collect();
         if let Some(attention) = shape.mixers().find_map(Mixer::attention) {
             let Attention { heads, kv_heads, head_dim, .. } = *attention;
@@ -200,8 +201,11 @@ impl Settings {
     fn rope(&mut self, config: &Config<'_>, rope: &Rope<Name>, shape: &Shape<Name>) {
         self.number("rope.freq_base", rope.base);
         self.count("rope.dimension_count", rope.dims);
-        if let Some(sections) = config.json("rope_parameters.mrope_section").or(config.json("rope_scaling.mrope_section")) {
-            let sections = sections.as_array().map(|list| list.iter().filter_map(Json::as_i64).chain([0]).take(4).collect());
+        if let Some(sections) =
+            config.json("rope_parameters.mrope_section").or(config.json("rope_scaling.mrope_section"))
+        {
+            let sections =
+                sections.as_array().map(|list| list.iter().filter_map(Json::as_i64).chain([0]).take(4).collect());
             self.add("rope.dimension_sections", Value::Signeds(sections.unwrap_or_default()));
         }
         let text = |kind: &str| Value::String(kind.to_owned());
@@ -218,9 +222,9 @@ impl Settings {
                 self.number("rope.scaling.yarn_beta_fast", *fast_turns);
                 self.number("rope.scaling.yarn_beta_slow", *slow_turns);
                 let latent = shape.mixers().any(|mixer| mixer.latent().is_some());
-                let all = ["rope_scaling", "rope_parameters"].iter().find_map(|key| {
-                    config.json(&format!("{key}.mscale_all_dim")).and_then(Json::as_f64)
-                });
+                let all = ["rope_scaling", "rope_parameters"]
+                    .iter()
+                    .find_map(|key| config.json(&format!("{key}.mscale_all_dim")).and_then(Json::as_f64));
                 if let Some(multiplier) = all.filter(|_| latent) {
                     self.number("rope.scaling.yarn_log_multiplier", 0.1 * multiplier as f32);
                 } else if *attention_factor != 1.0 + 0.1 * factor.max(1.0).ln() {

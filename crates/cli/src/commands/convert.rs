@@ -64,7 +64,11 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if !Path::new(&arguments.source).is_dir() {
-        return Err(BadInput(format!("{}: is no directory; expected a model in the Hugging Face layout", arguments.source)).into());
+        return Err(BadInput(format!(
+            "{}: is no directory; expected a model in the Hugging Face layout",
+            arguments.source
+        ))
+        .into());
     }
     let origin = making::origin(&arguments.source, !arguments.skip_vocabulary_check)?;
     let types: Vec<Quant> = match arguments.kind {

@@ -63,17 +63,19 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let progress = Progress::start("reading the first chunk");
     let name = arguments.model.as_deref();
     let limits = [usize::from(arguments.context), arguments.chunks.map_or(usize::MAX, |chunks| chunks as usize)];
-    let found = kauri_engine::making::importance(name, &text, limits, arguments.threads.map(usize::from), &mut |done, all| {
-        progress.show(|| format!("chunk {done} of {all}"));
-        !interrupt::is_requested()
-    });
+    let found =
+        kauri_engine::making::importance(name, &text, limits, arguments.threads.map(usize::from), &mut |done, all| {
+            progress.show(|| format!("chunk {done} of {all}"));
+            !interrupt::is_requested()
+        });
     progress.clear();
     let (importance, chunks) = found.map_err(|error| making::about(name, error))?;
     let output = &arguments.output;
     // Never a half file under its own name.
     let mut next = output.as_os_str().to_owned();
     next.push(".partial");
-    let file = File::create(&next).map_err(|error| BadInput(format!("{}: cannot be written: {error}", output.display())))?;
+    let file =
+        File::create(&next).map_err(|error| BadInput(format!("{}: cannot be written: {error}", output.display())))?;
     let mut file = BufWriter::new(file);
     importance
         .write(&mut file, &arguments.text.display().to_string(), chunks as u64, u64::from(arguments.context))

@@ -98,7 +98,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     let mut types = match (arguments.mix, arguments.target_size) {
-        (Some(mix), _) => mix::types(mix, &origin.draft.tensors, &Facts::of(&origin.draft.metadata), importance.is_some()),
+        (Some(mix), _) => {
+            mix::types(mix, &origin.draft.tensors, &Facts::of(&origin.draft.metadata), importance.is_some())
+        }
         (None, Some(size)) => chosen(&origin.draft, importance.as_ref(), size)?,
         (None, None) => bail!(BadInput("say --type or --target-size".to_owned())),
     };
@@ -142,7 +144,9 @@ fn overrule(draft: &Draft, rules: &[Rule], types: &mut [Quant]) -> anyhow::Resul
     }
     if let Some(rule) = used.iter().position(|used| !used) {
         let pattern = &rules[rule].pattern;
-        bail!(BadInput(format!("--tensor-type {pattern}: no tensor of this model that can be quantised has such a name")));
+        bail!(BadInput(format!(
+            "--tensor-type {pattern}: no tensor of this model that can be quantised has such a name"
+        )));
     }
     Ok(())
 }
@@ -160,7 +164,8 @@ fn rule(text: &str) -> Result<Rule, String> {
     let name = name.to_ascii_uppercase();
     let found = Quant::ALL.into_iter().find(|quant| quant.name() == name && quant.can_quantise());
     found.map(|quant| Rule { pattern, quant }).ok_or_else(|| {
-        let names: Vec<&str> = Quant::ALL.iter().filter(|quant| quant.can_quantise()).map(|quant| quant.name()).collect();
+        let names: Vec<&str> =
+            Quant::ALL.iter().filter(|quant| quant.can_quantise()).map(|quant| quant.name()).collect();
         format!("{name} is no type that can be written; there are {}", names.join(", "))
     })
 }
@@ -182,7 +187,11 @@ fn size(text: &str) -> Result<u64, String> {
         other => return Err(format!("{other} is no unit of size; there are kB, MB, GB, TB, KiB, MiB, GiB, TiB")),
     };
     let bytes = number * unit;
-    if bytes >= 1.0 && bytes < u64::MAX as f64 { Ok(bytes as u64) } else { Err(format!("{} is no size of a file", terminal::printable(text))) }
+    if bytes >= 1.0 && bytes < u64::MAX as f64 {
+        Ok(bytes as u64)
+    } else {
+        Err(format!("{} is no size of a file", terminal::printable(text)))
+    }
 }
 
 #[cfg(test)]

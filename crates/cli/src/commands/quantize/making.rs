@@ -100,11 +100,19 @@ impl Job {
             for (tensor, off) in self.origin.draft.tensors.iter().zip(&written.errors) {
                 if let Some([off, all]) = off {
                     let share = 100.0 * off / all.max(f64::MIN_POSITIVE);
-                    writeln!(stderr, "{:<40} RMSE {off:.6}, {share:.2}% of the values", terminal::printable(&tensor.name))?;
+                    writeln!(
+                        stderr,
+                        "{:<40} RMSE {off:.6}, {share:.2}% of the values",
+                        terminal::printable(&tensor.name)
+                    )?;
                 }
             }
         }
-        let resumed = if written.resumed > 0 { format!(", {} tensors of them by an earlier run", written.resumed) } else { String::new() };
+        let resumed = if written.resumed > 0 {
+            format!(", {} tensors of them by an earlier run", written.resumed)
+        } else {
+            String::new()
+        };
         writeln!(
             stderr,
             "{HEADING}{}{HEADING:#}: {} of {} ({bits:.2} bits a weight) in {seconds:.1} s{resumed}",
@@ -125,13 +133,22 @@ impl Job {
             requantise: self.requantise,
             measure: self.measure,
             threads: threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
-            fingerprint: format!("{}{}", self.origin.fingerprint, self.importance.as_ref().map_or(0, Importance::digest)),
+            fingerprint: format!(
+                "{}{}",
+                self.origin.fingerprint,
+                self.importance.as_ref().map_or(0, Importance::digest)
+            ),
         };
         let progress = Progress::start("writing the first tensor");
         let written = quantize::write(&work, target, &mut |at| {
             progress.show(|| {
                 let [done, all] = at.bytes.map(terminal::bytes);
-                format!("{done} of {all}: tensor {} of {}, {}", at.tensor[0] + 1, at.tensor[1], terminal::printable(at.name))
+                format!(
+                    "{done} of {all}: tensor {} of {}, {}",
+                    at.tensor[0] + 1,
+                    at.tensor[1],
+                    terminal::printable(at.name)
+                )
             });
             !interrupt::is_requested()
         });
