@@ -2,16 +2,18 @@
 //!
 //! Composes what `model` writes with what only a vocabulary or a running model knows. Knows no command line.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use kauri_arch::{Name, Shape, renaming};
-use kauri_device::{CacheType, Weight};
-use kauri_formats::{Checkpoint, Source, Value};
-use kauri_model::draft::Draft;
+use kauri_device::{CacheType, Matrix, Plan, Weight};
+use kauri_device_cpu::Cpu;
+use kauri_formats::{Bytes, Checkpoint, Quant, Source, Value};
+use kauri_model::draft::{Draft, Planned};
 use kauri_model::importance::Importance;
-use kauri_model::{Wish, convert, fit, load, resolve};
+use kauri_model::{Wish, choose, convert, fit, load, mix, quantize, resolve};
 use kauri_tokenizer::{Special, Tokenizer, export};
 use serde_json::Value as Json;
 
@@ -35,6 +37,9 @@ pub enum Error {
         "a GGUF cannot say how this vocabulary splits text: the ids of a sample are others; please report the model, or convert with --skip-vocabulary-check"
     )]
     OtherVocabulary,
+    /// A tensor cannot be stored otherwise.
+    #[error(transparent)]
+    Quantize(#[from] quantize::Error),
     /// The text is too short.
     #[error("the text has {tokens} tokens, which is no whole chunk of {chunk}; give more text or a smaller --context")]
     TextTooShort {
@@ -110,56 +115,164 @@ fn fingerprint(checkpoint: &Checkpoint) -> String {
     text
 }
 
-/// Reads a text in chunks of `chunk_tokens` and says how much each input of each matrix mattered; `tell` is told how many chunks of
-/// how many were read, and says whether to go on.
-///
-/// # Errors
-/// When the model cannot be loaded, or the text has no whole chunk.
-pub fn importance(
-    name: Option<&str>,
-    text: &str,
-    [chunk_tokens, chunks_max]: [usize; 2],
-    threads: Option<usize>,
-    tell: &mut dyn FnMut(usize, usize) -> bool,
-) -> Result<(Importance, usize), Error> {
-    let checkpoint = resolve::open(name).map_err(crate::Error::from)?;
-    let names = kauri_arch::identify(&checkpoint).map_err(crate::Error::from)?;
-    let shape = load::weights(&checkpoint, &names).map_err(crate::Error::from)?;
-    let tokenizer = Tokenizer::from_checkpoint(&checkpoint).map_err(crate::Error::from)?;
+/// A model that reads a text, to find what of it matters.
+pub struct Study {
+    checkpoint: Checkpoint,
+    shape: Shape<Weight>,
+    plan: Plan,
+    cpu: Cpu,
+    matrices: Names,
+    chunks: Vec<Vec<u32>>,
+}
+
+impl Study {
+    /// Loads the model and cuts the text in chunks of `chunk_tokens`, at most so many of them, evenly taken.
+    ///
+    /// # Errors
+    /// When the model cannot be loaded, or the text has no whole chunk.
+    pub fn new(
+        name: Option<&str>,
+        text: &str,
+        [chunk_tokens, chunks_max]: [usize; 2],
+        threads: Option<usize>,
+    ) -> Result<Self, Error> {
+        let checkpoint = resolve::open(name).map_err(crate::Error::from)?;
+        let names = kauri_arch::identify(&checkpoint).map_err(crate::Error::from)?;
+        let shape = load::weights(&checkpoint, &names).map_err(crate::Error::from)?;
+        let tokenizer = Tokenizer::from_checkpoint(&checkpoint).map_err(crate::Error::from)?;
+        let chunk_tokens = chunk_tokens.min(shape.context_tokens as usize);
+        let chunks = chunks(&tokenizer, text, chunk_tokens, chunks_max)?;
+        let wish = Wish {
+            window_tokens: Some(chunk_tokens as u32),
+            cache: CacheType::F16,
+            batch_tokens: chunk_tokens as u32,
+            batch_outputs: (chunk_tokens as u32).min(OUTPUTS_MAX),
+            sequences: 1,
+            cache_tokens: None,
+            cache_windows: None,
+            snapshots: 0,
+        };
+        let (plan, _) = fit::plan(&shape, &wish).map_err(crate::Error::from)?;
+        let matrices = matrices(&checkpoint, &names, &shape)?;
+        let cpu = devices::cpu_alone(threads, &shape, &plan)?;
+        Ok(Self { checkpoint, shape, plan, cpu, matrices, chunks })
+    }
+
+    /// How much each input of each matrix mattered, and how many chunks were read; `tell` is told how many of how many, and says
+    /// whether to go on.
+    ///
+    /// # Errors
+    /// When the model's files changed underneath.
+    pub fn importance(&mut self, tell: &mut dyn FnMut(usize, usize) -> bool) -> Result<(Importance, usize), Error> {
+        let mut seen = Importance::default();
+        for (done, chunk) in self.chunks.iter().enumerate() {
+            observe::read(&mut self.cpu, &self.shape, &self.plan, chunk, &self.matrices, &mut seen);
+            self.checkpoint.verify_unchanged().map_err(crate::Error::from)?;
+            if !tell(done + 1, self.chunks.len()) {
+                return Ok((seen, done + 1));
+            }
+        }
+        Ok((seen, self.chunks.len()))
+    }
+
+    /// How much the model minds an error in each tensor of `draft`: how far its predictions move when that tensor alone is stored
+    /// with three bits, for the error that this makes in what the matrix gives.
+    ///
+    /// # Errors
+    /// When the model's files changed underneath, or hold what is no number.
+    pub fn minds(
+        &mut self,
+        draft: &Draft,
+        importance: Option<&Importance>,
+        tell: &mut dyn FnMut(usize, usize),
+    ) -> Result<HashMap<String, f64>, Error> {
+        let Self { checkpoint, shape, plan, cpu, matrices, chunks } = self;
+        let mut base = Vec::new();
+        for chunk in &*chunks {
+            base.push(observe::logits(cpu, shape, plan, chunk).to_vec());
+        }
+        let open: Vec<&Planned> = draft.tensors.iter().filter(|tensor| mix::may_change(tensor)).collect();
+        let mut minds = HashMap::new();
+        for (done, tensor) in open.iter().enumerate() {
+            let quant = mix::fitting(Quant::Q3_K, tensor.columns());
+            let means = importance.and_then(|importance| importance.means(&tensor.name));
+            let changed = shape.try_map(&mut |weight| match weight {
+                Weight::Matrix(matrix)
+                    if matrices.get(&observe::place(matrix)).is_some_and(|(name, _)| *name == tensor.name) =>
+                {
+                    let [index, _] = matrices[&observe::place(matrix)].1;
+                    let means = means.as_deref().and_then(|means| means.chunks_exact(matrix.columns).nth(index));
+                    stored_as(matrix, quant, means).map(Weight::Matrix)
+                }
+                Weight::Matrix(_) | Weight::Vector(_) => Ok(weight.clone()),
+            })?;
+            let (mut sum, mut rows) = (0.0, 0);
+            for (chunk, base) in chunks.iter().zip(&base) {
+                let found = observe::logits(cpu, &changed, plan, chunk);
+                let vocab = shape.vocab as usize;
+                for (base, found) in base.chunks_exact(vocab).zip(found.chunks_exact(vocab)) {
+                    sum += divergence(base, found);
+                    rows += 1;
+                }
+            }
+            checkpoint.verify_unchanged().map_err(crate::Error::from)?;
+            let error = choose::error(tensor, importance, quant)?;
+            if error > 0.0 {
+                minds.insert(tensor.name.clone(), sum / f64::from(rows) / error);
+            }
+            tell(done + 1, open.len());
+        }
+        Ok(minds)
+    }
+}
+
+/// Rows of logits of a chunk that are looked at.
+const OUTPUTS_MAX: u32 = 64;
+
+/// Whole chunks of a text, evenly taken, each begun as the vocabulary begins a text.
+fn chunks(tokenizer: &Tokenizer, text: &str, chunk_tokens: usize, chunks_max: usize) -> Result<Vec<Vec<u32>>, Error> {
     let mut tokens = tokenizer.prefix().to_vec();
     tokens.extend(tokenizer.encode(text, Special::Text));
-    let chunk_tokens = chunk_tokens.min(shape.context_tokens as usize);
-    let chunks = (tokens.len() / chunk_tokens).min(chunks_max);
-    if chunks == 0 {
+    let all = tokens.len() / chunk_tokens;
+    if all == 0 {
         return Err(Error::TextTooShort { tokens: tokens.len(), chunk: chunk_tokens });
     }
-    let wish = Wish {
-        window_tokens: Some(chunk_tokens as u32),
-        cache: CacheType::F16,
-        batch_tokens: chunk_tokens as u32,
-        batch_outputs: (chunk_tokens as u32).min(64),
-        sequences: 1,
-        cache_tokens: None,
-        cache_windows: None,
-        snapshots: 0,
-    };
-    let (plan, _) = fit::plan(&shape, &wish).map_err(crate::Error::from)?;
-    let matrices = matrices(&checkpoint, &names, &shape)?;
-    let mut cpu = devices::cpu_alone(threads, &shape, &plan)?;
-    let mut seen = Importance::default();
-    let begin = tokenizer.prefix().first().copied();
-    for (done, chunk) in tokens.chunks_exact(chunk_tokens).take(chunks).enumerate() {
-        let mut chunk = chunk.to_vec();
-        if let Some(begin) = begin {
+    let count = all.min(chunks_max);
+    let chunk = |index: usize| {
+        let mut chunk = tokens[index * all / count * chunk_tokens..][..chunk_tokens].to_vec();
+        if let Some(&begin) = tokenizer.prefix().first() {
             chunk[0] = begin;
         }
-        observe::read(&mut cpu, &shape, &plan, &chunk, &matrices, &mut seen);
-        checkpoint.verify_unchanged().map_err(crate::Error::from)?;
-        if !tell(done + 1, chunks) {
-            return Ok((seen, done + 1));
-        }
-    }
-    Ok((seen, chunks))
+        chunk
+    };
+    Ok((0..count).map(chunk).collect())
+}
+
+/// A matrix stored otherwise.
+fn stored_as(matrix: &Matrix, quant: Quant, means: Option<&[f32]>) -> Result<Matrix, Error> {
+    let mut values = vec![0.0; matrix.rows * matrix.columns];
+    matrix.quant.dequantise(&matrix.data, &mut values);
+    let mut bytes = Vec::new();
+    let refused = |error: kauri_formats::quant::QuantError| quantize::Error::Type {
+        tensor: "of the model".to_owned(),
+        reason: error.to_string(),
+    };
+    quant.quantise(&values, matrix.columns, means, &mut bytes).map_err(refused)?;
+    Ok(Matrix { quant, data: Bytes::from(bytes), ..*matrix })
+}
+
+/// The Kullback-Leibler divergence of what `found` predicts from what `base` does.
+fn divergence(base: &[f32], found: &[f32]) -> f64 {
+    let normaliser = |row: &[f32]| {
+        let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        f64::from(most) + row.iter().map(|logit| f64::from(logit - most).exp()).sum::<f64>().ln()
+    };
+    let (base_normaliser, found_normaliser) = (normaliser(base), normaliser(found));
+    let terms = base.iter().zip(found).map(|(base, found)| {
+        let (base, found) = (f64::from(*base) - base_normaliser, f64::from(*found) - found_normaliser);
+        base.exp() * (base - found)
+    });
+    terms.sum::<f64>().max(0.0)
 }
 
 /// What every matrix is called in a GGUF.

@@ -30,6 +30,20 @@ pub(crate) fn read(
     names: &Names,
     seen: &mut Importance,
 ) {
+    let batch = begin(cpu, shape, plan, tokens);
+    let rows = [batch.tokens.len(), batch.outputs.len()];
+    forward(&mut Observed { cpu, names, seen, rows, expert: None }, shape, 0..shape.blocks.len());
+}
+
+/// The logits behind some tokens of a chunk: those that a step has room for, evenly taken.
+pub(crate) fn logits<'c>(cpu: &'c mut Cpu, shape: &Shape<Weight>, plan: &Plan, tokens: &[u32]) -> &'c [f32] {
+    let batch = begin(cpu, shape, plan, tokens);
+    forward(cpu, shape, 0..shape.blocks.len());
+    &cpu.buffer(Buffer::Logits)[..batch.outputs.len() * shape.vocab as usize]
+}
+
+/// A chunk as a batch of its own, which the device has taken.
+fn begin(cpu: &mut Cpu, shape: &Shape<Weight>, plan: &Plan, tokens: &[u32]) -> Batch {
     let length = tokens.len() as u32;
     let every = (tokens.len() / plan.batch_outputs.max(1) as usize).max(1);
     let outputs = (0..length).step_by(every).take(plan.batch_outputs as usize);
@@ -48,8 +62,7 @@ pub(crate) fn read(
     };
     batch.check(plan, shape.vocab);
     cpu.begin(&batch);
-    let rows = [batch.tokens.len(), batch.outputs.len()];
-    forward(&mut Observed { cpu, names, seen, rows, expert: None }, shape, 0..shape.blocks.len());
+    batch
 }
 
 struct Observed<'a> {

@@ -180,6 +180,14 @@ impl Tried {
     }
 }
 
+/// The error that a type makes in a tensor, in shares of what the matrix gives, on a sample of its rows.
+///
+/// # Errors
+/// When a value of the source is no number, or the type cannot be written.
+pub fn error(tensor: &Planned, importance: Option<&Importance>, quant: Quant) -> Result<f64, Error> {
+    Tried::of(tensor, importance).error(tensor, quant)
+}
+
 /// How much a model minds an error in a tensor, by its name alone: the head's goes straight into the logits, and what everything
 /// remembered goes through is read again by every token.
 pub fn usual_minds(tensor: &Planned) -> f64 {

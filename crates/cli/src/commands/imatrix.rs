@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use kauri_engine::making::Study;
 use serde_json::json;
 
 use super::quantize::making;
@@ -39,7 +40,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = CONTEXT_TOKENS, value_parser = clap::value_parser!(u16).range(8..))]
     context: u16,
 
-    /// Read only the first N chunks.
+    /// Read only N chunks, taken evenly from the text.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     chunks: Option<u32>,
 
@@ -63,11 +64,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let progress = Progress::start("reading the first chunk");
     let name = arguments.model.as_deref();
     let limits = [usize::from(arguments.context), arguments.chunks.map_or(usize::MAX, |chunks| chunks as usize)];
-    let found =
-        kauri_engine::making::importance(name, &text, limits, arguments.threads.map(usize::from), &mut |done, all| {
+    let found = Study::new(name, &text, limits, arguments.threads.map(usize::from)).and_then(|mut study| {
+        study.importance(&mut |done, all| {
             progress.show(|| format!("chunk {done} of {all}"));
             !interrupt::is_requested()
-        });
+        })
+    });
     progress.clear();
     let (importance, chunks) = found.map_err(|error| making::about(name, error))?;
     let output = &arguments.output;

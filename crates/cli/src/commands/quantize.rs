@@ -6,14 +6,16 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use kauri_engine::draft::Draft;
+use kauri_engine::draft::{Draft, Planned};
 use kauri_engine::importance::Importance;
+use kauri_engine::making::Study;
 use kauri_engine::mix::{self, Facts, MIXES, Mix};
 use kauri_engine::{Quant, choose};
 use regex::Regex;
 
 use self::making::Job;
 use crate::failure::BadInput;
+use crate::input;
 use crate::terminal::{self, Progress};
 
 /// Makes a smaller file of a model: a mix of types by name, one type for a tensor, or what fits a size best.
@@ -38,6 +40,11 @@ pub struct Arguments {
     /// Choose a type for each tensor so that the file takes at most this much and is as near to its source as it can be.
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "mix")]
     target_size: Option<u64>,
+
+    /// Measure on this text how much the model minds an error in each tensor, instead of taking it from a table: reads it once for
+    /// each tensor.
+    #[arg(long, value_name = "TEXT", requires = "target_size")]
+    calibrate: Option<PathBuf>,
 
     /// A type for tensors whose name a regular expression finds, such as 'ffn_down=Q6_K'; the first that does counts.
     #[arg(long = "tensor-type", value_name = "REGEX=TYPE", value_parser = rule)]
@@ -72,6 +79,9 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Tokens of a chunk that `--calibrate` reads, and how many such chunks.
+const CALIBRATION: [usize; 2] = [512, 4];
+
 /// `--tensor-type`.
 #[derive(Clone, Debug)]
 struct Rule {
@@ -101,7 +111,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (Some(mix), _) => {
             mix::types(mix, &origin.draft.tensors, &Facts::of(&origin.draft.metadata), importance.is_some())
         }
-        (None, Some(size)) => chosen(&origin.draft, importance.as_ref(), size)?,
+        (None, Some(size)) => chosen(arguments, &origin.draft, importance.as_ref(), size)?,
         (None, None) => bail!(BadInput("say --type or --target-size".to_owned())),
     };
     overrule(&origin.draft, &arguments.rules, &mut types)?;
@@ -124,10 +134,30 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     .run(&arguments.target)
 }
 
-fn chosen(draft: &Draft, importance: Option<&Importance>, size: u64) -> anyhow::Result<Vec<Quant>> {
-    let progress = Progress::start("trying types");
+/// The types that fit the size best.
+fn chosen(
+    arguments: &Arguments,
+    draft: &Draft,
+    importance: Option<&Importance>,
+    size: u64,
+) -> anyhow::Result<Vec<Quant>> {
+    let progress = Progress::start("reading the text");
+    let measured = arguments.calibrate.as_deref().map(|path| {
+        let (text, name) = (input::file(path)?, Some(arguments.source.as_str()));
+        let study = Study::new(name, &text, CALIBRATION, arguments.threads.map(usize::from));
+        let tell = &mut |done, all| progress.show(|| format!("measured tensor {done} of {all}"));
+        study.and_then(|mut study| study.minds(draft, importance, tell)).map_err(|error| making::about(name, error))
+    });
+    let measured = measured.transpose()?.unwrap_or_default();
+    let mean = measured.values().sum::<f64>() / measured.len().max(1) as f64;
+    let minds = |tensor: &Planned| {
+        if measured.is_empty() {
+            return choose::usual_minds(tensor);
+        }
+        measured.get(&tensor.name).copied().unwrap_or(mean)
+    };
     let tell = &mut |done, all| progress.show(|| format!("tried types for tensor {done} of {all}"));
-    let types = choose::types(draft, importance, size, &choose::usual_minds, tell);
+    let types = choose::types(draft, importance, size, &minds, tell);
     progress.clear();
     types.map_err(|error| BadInput(error.to_string()).into())
 }

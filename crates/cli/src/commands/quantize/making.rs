@@ -50,7 +50,11 @@ pub fn origin(name: &str, check_vocabulary: bool) -> anyhow::Result<Origin> {
 pub fn about(name: Option<&str>, error: Error) -> anyhow::Error {
     match error {
         Error::Engine(error) => about_model(name, error),
-        Error::Convert(_) | Error::Vocabulary(_) | Error::OtherVocabulary | Error::TextTooShort { .. } => {
+        Error::Convert(_)
+        | Error::Vocabulary(_)
+        | Error::OtherVocabulary
+        | Error::Quantize(_)
+        | Error::TextTooShort { .. } => {
             BadInput(format!("{}: {error}", name.unwrap_or(kauri_engine::DEFAULT_NAME))).into()
         }
     }
