@@ -7,6 +7,7 @@ use kauri_formats::Checkpoint;
 
 /// Families with no GGUF of their own, or whose GGUF has no place for something: a part of the reason.
 const REFUSED: &[(&str, &str)] = &[
+    ("cwm", "window_tokens"),
     ("falconh1", "scale"),
     ("flexolmo", "a GGUF of this family"),
     ("gptj", "a GGUF of this family"),
@@ -19,7 +20,7 @@ const REFUSED: &[(&str, &str)] = &[
 
 #[test]
 fn every_family_can_be_renamed_but_those_that_say_why_not() {
-    let mut renamed = 0;
+    let (mut renamed, mut wrong) = (0, Vec::new());
     for directory in directories() {
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         let checkpoint = Checkpoint::open(&directory).unwrap();
@@ -29,11 +30,12 @@ fn every_family_can_be_renamed_but_those_that_say_why_not() {
         let reason = REFUSED.iter().find(|(family, _)| *family == name).map(|(_, reason)| *reason);
         match (renaming::to_gguf(&checkpoint), reason) {
             (Ok(_), None) => renamed += 1,
-            (Ok(_), Some(_)) => panic!("{name} can be renamed: take it from the list"),
-            (Err(error), None) => panic!("{name}: {error}"),
-            (Err(error), Some(reason)) => assert!(error.to_string().contains(reason), "{name}: {error}"),
+            (Ok(_), Some(_)) => wrong.push(format!("{name} can be renamed: take it from the list")),
+            (Err(error), Some(reason)) if error.to_string().contains(reason) => {}
+            (Err(error), _) => wrong.push(format!("{name}: {error}")),
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(renamed >= 35, "only {renamed} families were there");
 }
 
