@@ -41,8 +41,6 @@ const TARGETS_MAX: usize = 1000;
 const NOTES_MAX: usize = 50;
 /// Whole numbers up to here are the same in every program that reads JSON.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-/// The largest bound of a number.
-const BOUND_MAX: f64 = 1e15;
 /// The largest number of items, properties or characters asked for.
 const COUNT_MAX: u64 = 1_000_000;
 /// What numbers are to be multiples of must have a common multiple up to here, counted in units of their last digit.
@@ -638,7 +636,7 @@ fn bound(keyword: &str, value: &Value, at: &str) -> Result<Value, Error> {
     match value {
         // Draft 4: whether the bound beside it is itself left out.
         Value::Bool(_) if keyword.starts_with("exclusive") => Ok(value.clone()),
-        Value::Number(number) if is_exact(number, BOUND_MAX) => Ok(value.clone()),
+        Value::Number(number) if is_exact(number, EXACT_MAX) => Ok(value.clone()),
         Value::Number(number) => {
             Err(unsupported(keyword, at, format!("{number} has more digits than can be followed")))
         }

@@ -48,6 +48,25 @@ impl Bench {
 }
 
 #[test]
+fn whole_numbers_may_be_bounded_as_other_languages_bound_them() {
+    let bench = Bench::new();
+    // What JavaScript's schema libraries say of every whole number.
+    let safe =
+        json!({ "type": "integer", "minimum": -9_007_199_254_740_991_i64, "maximum": 9_007_199_254_740_991_i64 });
+    bench.assert(
+        &Grammar::JsonSchema(safe.to_string()),
+        &["0", "-1", "42", "9007199254740991", "-9007199254740991"],
+        &["9007199254740992", "-9007199254740992", "10000000000000000", "1.5"],
+    );
+    let number = json!({ "type": "number", "minimum": 0, "maximum": 9_007_199_254_740_991_i64 });
+    bench.assert(
+        &Grammar::JsonSchema(number.to_string()),
+        &["0", "0.5", "9007199254740991", "9007199254740990.5"],
+        &["-1", "9007199254740992", "10000000000000000"],
+    );
+}
+
+#[test]
 fn each_kind_of_grammar_lets_through_what_it_says() {
     let bench = Bench::new();
     let schema = |schema: Value| Grammar::JsonSchema(schema.to_string());
