@@ -129,7 +129,8 @@ def responses():
     again = client.responses.create(model=MODEL, input=history, tools=[tool], temperature=0, max_output_tokens=60)
     assert again.output_text, again
     parsed = client.responses.parse(
-        model=MODEL, input="Invent a person.", text_format=Person, temperature=0.8, max_output_tokens=400
+        model=MODEL, input="Invent a person.", text_format=Person, temperature=0.8, max_output_tokens=400,
+        extra_body={"seed": 2},
     )
     assert isinstance(parsed.output_parsed, Person), parsed
 
