@@ -4,6 +4,7 @@ use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::document::Sheet;
 use crate::error::{Dialect, Problem};
 
 /// A file of the page, by its path below `/`: what it is, and its bytes.
@@ -22,6 +23,17 @@ static ASSETS: &[Asset] = &[
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
+
+pub fn page_sheet() -> Sheet {
+    Sheet::new("The chat page.").gives_text("text/html; charset=utf-8")
+}
+
+pub fn asset_sheet() -> Sheet {
+    let sheet = Sheet::new("A file of the chat page.").in_path("path", "Its name.");
+    let kinds =
+        ["text/css; charset=utf-8", "text/javascript; charset=utf-8", "image/svg+xml", "text/plain; charset=utf-8"];
+    kinds.iter().fold(sheet, |sheet, kind| sheet.gives_text(kind)).fails(&[404])
+}
 
 pub async fn page() -> Response {
     serve("index.html")

@@ -89,6 +89,11 @@ impl Fields {
         })
     }
 
+    /// Whether there is such a field.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.get(name).is_some()
+    }
+
     /// Gives a field a value where it has none.
     pub fn put_default(&mut self, name: &str, value: Json) {
         let member = &mut self.0[name];

@@ -34,6 +34,26 @@ pub struct Problem {
 }
 
 impl Dialect {
+    pub const ALL: [Self; 3] = [Self::OpenAi, Self::Anthropic, Self::Ollama];
+
+    /// Whose words they are.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "OpenAI",
+            Self::Anthropic => "Anthropic",
+            Self::Ollama => "Ollama",
+        }
+    }
+
+    /// What its errors are called in the OpenAPI document.
+    pub fn error_name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "OpenAiError",
+            Self::Anthropic => "AnthropicError",
+            Self::Ollama => "OllamaError",
+        }
+    }
+
     /// The dialect of a path, for errors that come before any endpoint has the request.
     pub fn of(path: &str) -> Self {
         if path.starts_with("/api/") {
@@ -154,6 +174,39 @@ impl From<kauri_engine::Error> for Problem {
             _ => Self::internal(message),
         }
     }
+}
+
+/// The schema of what [`Problem::json`] makes.
+pub fn envelope(dialect: Dialect) -> Json {
+    let text = json!({ "type": "string" });
+    let maybe = json!({ "type": ["string", "null"] });
+    let object = |required: &[&str], properties: Json| json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": false });
+    let kinds = |more: &[&str]| {
+        let all = [
+            "authentication_error",
+            "permission_error",
+            "not_found_error",
+            "rate_limit_error",
+            "overloaded_error",
+            "invalid_request_error",
+        ];
+        let all = [&all[..], more].concat();
+        json!({ "type": "string", "enum": all })
+    };
+    let inner = match dialect {
+        Dialect::OpenAi => object(
+            &["message", "type", "param", "code"],
+            json!({ "message": text, "type": kinds(&["server_error"]), "param": maybe, "code": maybe }),
+        ),
+        Dialect::Anthropic => {
+            let kinds = kinds(&["request_too_large", "api_error"]);
+            let error = object(&["type", "message"], json!({ "type": kinds, "message": text }));
+            let kind = json!({ "type": "string", "enum": ["error"] });
+            return object(&["type", "error"], json!({ "type": kind, "error": error }));
+        }
+        Dialect::Ollama => text,
+    };
+    object(&["error"], json!({ "error": inner }))
 }
 
 fn of_grammar(error: &grammar::Error) -> Problem {

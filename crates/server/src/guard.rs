@@ -75,9 +75,10 @@ fn admit(app: &App, request: &Request) -> Result<(Caller, Option<Held>), Problem
     let headers = request.headers();
     let host = host_of(headers, request.uri());
     app.doors.check_host(host)?;
+    let keys = app.keys();
     if let Some(origin) = headers.get(header::ORIGIN)
         && !app.doors.is_ours(origin)
-        && !is_own_page(origin, host, !app.keys.is_empty())
+        && !is_own_page(origin, host, !keys.is_empty())
     {
         let origin = origin.to_str().unwrap_or("that origin");
         let message = format!("pages of {origin} may not ask here; start the server with --allow-origin to let them");
@@ -86,11 +87,11 @@ fn admit(app: &App, request: &Request) -> Result<(Caller, Option<Held>), Problem
     if request.method() == Method::OPTIONS || is_open(request.uri().path()) {
         return Ok((Caller(0), None));
     }
-    if app.keys.is_empty() {
+    if keys.is_empty() {
         let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0);
         return Ok((Caller(peer.map_or(0, caller_of)), None));
     }
-    let held = app.keys.admit(Keys::given(headers))?;
+    let held = keys.admit(Keys::given(headers))?;
     Ok((Caller(held.number()), Some(held)))
 }
 
@@ -103,7 +104,7 @@ fn is_own_page(origin: &HeaderValue, host: Option<&str>, has_keys: bool) -> bool
 }
 
 /// What needs no key: whether the server lives, and the page, which has none before it is there.
-fn is_open(path: &str) -> bool {
+pub fn is_open(path: &str) -> bool {
     matches!(path, "/" | "/health" | "/ready") || path.starts_with("/assets/")
 }
 

@@ -33,6 +33,17 @@ struct Key {
     open: AtomicU32,
 }
 
+/// A key as it is given.
+#[derive(Clone, Default)]
+pub struct GivenKey {
+    /// Whose it is; `default` where nothing is said.
+    pub name: String,
+    /// What is sent.
+    pub key: String,
+    /// Most requests open at a time.
+    pub open_max: Option<u32>,
+}
+
 /// A key that has let a request in, until that is over.
 #[derive(Debug)]
 pub struct Held(Arc<Key>);
@@ -44,7 +55,7 @@ impl Keys {
     /// # Errors
     /// Names the line that is wrong, and never the key in it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut keys: Vec<Arc<Key>> = Vec::new();
+        let mut keys = Self::default();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -58,24 +69,41 @@ impl Keys {
                 [name, key, rest] => (name, key, Some(rest)),
                 _ => return Err(wrong("too many words")),
             };
-            if key.len() < KEY_BYTES_MIN {
-                return Err(wrong(&format!("the key has fewer than {KEY_BYTES_MIN} characters")));
-            }
             let open_max = match rest.map(|rest| rest.strip_prefix("open=").and_then(|count| count.parse().ok())) {
                 None => None,
                 Some(Some(count)) if count > 0 => Some(count),
                 Some(_) => return Err(wrong("the third word is not open=N")),
             };
-            if keys.iter().any(|other| other.name == name) {
-                return Err(wrong(&format!("there is a key called {name:?} already")));
-            }
-            let (number, hash) = (index as u64 + 1, blake3::hash(key.as_bytes()));
-            keys.push(Arc::new(Key { number, name: name.to_owned(), hash, open_max, open: AtomicU32::new(0) }));
+            let given = GivenKey { name: name.to_owned(), key: key.to_owned(), open_max };
+            keys.add(given).map_err(|error| wrong(&error))?;
         }
         if keys.is_empty() {
             return Err("there is no key in it; a line is a name, a key and perhaps open=N".to_owned());
         }
-        Ok(Self(keys))
+        Ok(keys)
+    }
+
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// Where it is too short, or another has its name; never with the key.
+    pub fn add(&mut self, given: GivenKey) -> Result<(), String> {
+        let GivenKey { name, key, open_max } = given;
+        let name = if name.is_empty() { "default".to_owned() } else { name };
+        if key.len() < KEY_BYTES_MIN {
+            return Err(format!("the key has fewer than {KEY_BYTES_MIN} characters"));
+        }
+        if self.0.iter().any(|other| other.name == name) {
+            return Err(format!("there is a key called {name:?} already"));
+        }
+        let (number, hash) = (self.0.len() as u64 + 1, blake3::hash(key.as_bytes()));
+        self.0.push(Arc::new(Key { number, name, hash, open_max, open: AtomicU32::new(0) }));
+        Ok(())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Whether there is none.

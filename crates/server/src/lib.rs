@@ -10,6 +10,7 @@ mod ask;
 mod assets;
 mod body;
 mod desk;
+mod document;
 mod error;
 mod guard;
 mod keys;
@@ -23,15 +24,15 @@ mod wire;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::Builder;
 
 pub use body::BodyLimits;
 pub use guard::Doors;
-pub use keys::Keys;
+pub use keys::{GivenKey, Keys};
 pub use listen::ConnectionLimits;
 pub use models::{Entry, Loading};
 
@@ -55,6 +56,8 @@ pub struct Settings {
     pub loading: Loading,
     /// Who may ask.
     pub keys: Keys,
+    /// Reads models and keys again, when SIGHUP asks for it.
+    pub reread: Reread,
     /// Host names beside those of loopback.
     pub hosts: Vec<String>,
     /// Origins of pages that may ask.
@@ -66,6 +69,9 @@ pub struct Settings {
     /// What connections may cost.
     pub connection_limits: ConnectionLimits,
 }
+
+/// What models and keys there are now, or why that cannot be said.
+pub type Reread = Arc<dyn Fn() -> Result<(Vec<Entry>, Keys), String> + Send + Sync>;
 
 /// Why a server does not start, or ended before its time.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +122,7 @@ impl Default for BodyLimits {
 /// What every request sees.
 struct App {
     models: Models,
-    keys: Keys,
+    keys: RwLock<Arc<Keys>>,
     doors: Doors,
     body_limits: BodyLimits,
     metrics: Arc<Metrics>,
@@ -124,6 +130,26 @@ struct App {
 }
 
 impl App {
+    /// The keys as they are now.
+    fn keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes up what models and keys there are now. Where anything is wrong, nothing changes.
+    ///
+    /// # Errors
+    /// What is wrong.
+    fn reload(&self, reread: &Reread, may_be_open: bool) -> Result<String, String> {
+        let (models, keys) = reread()?;
+        if keys.is_empty() && !may_be_open {
+            return Err("there would be no API key, and the server can be reached from other machines".to_owned());
+        }
+        let counts = format!("{} models, {} keys", models.len(), keys.len());
+        self.models.replace(&models).map_err(|(name, error)| format!("{name}: {error}"))?;
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        Ok(counts)
+    }
+
     fn is_draining(&self) -> bool {
         self.drains.load(Ordering::Acquire)
     }
@@ -149,11 +175,12 @@ pub fn serve(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(
     // Another server at the same address is found before a model is loaded.
     let listener = network.block_on(async { listen::bind(address) });
     let listener = listener.map_err(|error| Error::Address { address, error })?;
+    let notice = Arc::clone(&settings.loading.remembering.notice);
     let models = Models::open(&settings.models, settings.loading);
     let models = models.map_err(|failed| Error::Model { name: failed.0.source, error: Box::new(failed.1) })?;
     let app = Arc::new(App {
         models,
-        keys: settings.keys,
+        keys: RwLock::new(Arc::new(settings.keys)),
         doors: Doors { is_loopback, hosts: settings.hosts, origins: settings.origins },
         body_limits: settings.body_limits,
         metrics: Arc::default(),
@@ -163,6 +190,8 @@ pub fn serve(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(
         let told = told_to_end()?;
         listening(listener.local_addr()?);
         let (draining, watching) = (Arc::clone(&app), Arc::clone(&app));
+        let may_be_open = is_loopback || settings.lets_anyone_in;
+        tokio::spawn(reload_when_told(Arc::clone(&app), settings.reread, may_be_open, notice)?);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(IDLE_LOOK).await;
@@ -175,6 +204,28 @@ pub fn serve(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(
         };
         listen::serve(listener, routes::router(app), settings.connection_limits, end).await;
         Ok(())
+    })
+}
+
+/// Reads models and keys again each time that SIGHUP comes, and says what became of it.
+fn reload_when_told(
+    app: Arc<App>,
+    reread: Reread,
+    may_be_open: bool,
+    notice: kauri_engine::Notice,
+) -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hang_up = signal(SignalKind::hangup())?;
+    Ok(async move {
+        while hang_up.recv().await.is_some() {
+            let (app, reread) = (Arc::clone(&app), Arc::clone(&reread));
+            let work = move || app.reload(&reread, may_be_open);
+            let outcome = answers::blocking(work).await.unwrap_or_else(|problem| Err(problem.message));
+            match outcome {
+                Ok(counts) => notice(&format!("read again: {counts}")),
+                Err(error) => notice(&format!("nothing is changed: {error}")),
+            }
+        }
     })
 }
 

@@ -162,6 +162,23 @@ mod tests {
 
     use super::*;
 
+    /// The dashboard for Grafana, which asks for these by name.
+    const DASHBOARD: &str = include_str!("../../../deploy/grafana.json");
+
+    #[test]
+    fn the_dashboard_names_what_there_is() {
+        let served = Metrics::default().text(&[]);
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let names = DASHBOARD.split(|letter| !is_part(letter)).filter(|word| word.starts_with("kauri_"));
+        let names: std::collections::BTreeSet<&str> = names.collect();
+        assert!(names.len() >= 10, "{names:?}");
+        for name in names {
+            let base = name.strip_suffix("_bucket").unwrap_or(name);
+            let kind = if base == name { "" } else { "histogram" };
+            assert!(served.contains(&format!("# TYPE {base} {kind}")), "{name} is not served");
+        }
+    }
+
     #[test]
     fn counts_come_out_as_they_went_in() {
         let metrics = Metrics::default();

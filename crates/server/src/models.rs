@@ -59,7 +59,6 @@ pub struct Resident {
 
 /// The models of a server.
 pub struct Models {
-    known: Vec<Known>,
     loading: Loading,
     slots: Mutex<Vec<Slot>>,
     /// Held by who loads: one at a time.
@@ -76,9 +75,9 @@ pub struct Known {
     pub found_s: u64,
 }
 
-/// Whether it is loaded.
-#[derive(Default)]
+/// A model, and whether it is loaded.
 struct Slot {
+    known: Known,
     resident: Option<Arc<Resident>>,
     is_loading: bool,
     failure: Option<String>,
@@ -138,17 +137,32 @@ impl Models {
     /// # Errors
     /// The model that cannot be read or loaded, and why.
     pub fn open(entries: &[Entry], loading: Loading) -> Result<Self, Box<(Entry, kauri_engine::Error)>> {
-        let look = |entry: &Entry| match kauri_engine::inspect(Some(&entry.source)) {
-            Ok(facts) => Ok(Known { entry: entry.clone(), facts: Arc::new(facts), found_s: now_s() }),
-            Err(error) => Err(Box::new((entry.clone(), error))),
-        };
-        let known = entries.iter().map(look).collect::<Result<Vec<_>, _>>()?;
-        let mut slots: Vec<Slot> = known.iter().map(|_| Slot::default()).collect();
-        for (known, slot) in known.iter().zip(&mut slots).take(loading.loaded_max) {
-            let resident = Resident::load(known, &loading).map_err(|error| Box::new((known.entry.clone(), error)))?;
+        let look = |entry: &Entry| Slot::find(entry).map_err(|error| Box::new((entry.clone(), error)));
+        let mut slots = entries.iter().map(look).collect::<Result<Vec<Slot>, _>>()?;
+        for slot in slots.iter_mut().take(loading.loaded_max) {
+            let resident = Resident::load(&slot.known, &loading);
+            let resident = resident.map_err(|error| Box::new((slot.known.entry.clone(), error)))?;
             (slot.resident, slot.asked) = (Some(Arc::new(resident)), Some(Instant::now()));
         }
-        Ok(Self { known, loading, slots: Mutex::new(slots), turn: tokio::sync::Mutex::default() })
+        Ok(Self { loading, slots: Mutex::new(slots), turn: tokio::sync::Mutex::default() })
+    }
+
+    /// Makes these the models that there are. Those that there were already stay as they are; what is loaded and is not among them
+    /// writes its answers to their end. Where one cannot be read, nothing changes.
+    ///
+    /// # Errors
+    /// The name of the model that cannot be read, and why.
+    pub fn replace(&self, entries: &[Entry]) -> Result<(), (String, kauri_engine::Error)> {
+        let is_new = |entry: &&Entry| !self.slots().iter().any(|slot| slot.known.entry == **entry);
+        let look = |entry: &Entry| Slot::find(entry).map_err(|error| (entry.name.clone(), error));
+        let mut found = entries.iter().filter(is_new).map(look).collect::<Result<Vec<Slot>, _>>()?;
+        let mut slots = self.slots();
+        found.append(&mut slots);
+        let place = |entry: &Entry| found.iter().position(|slot| slot.known.entry == *entry);
+        let places: Vec<usize> = entries.iter().filter_map(place).collect();
+        let mut found: Vec<Option<Slot>> = found.into_iter().map(Some).collect();
+        *slots = places.into_iter().filter_map(|place| found[place].take()).collect();
+        Ok(())
     }
 
     /// The model that a request names, loaded. A name that nobody knows is answered by the model that is loaded, where there is but one:
@@ -157,51 +171,55 @@ impl Models {
     /// # Errors
     /// 404 with the names that there are; 503 where it cannot be loaded.
     pub async fn get(&self, name: Option<&str>) -> Result<Arc<Resident>, Problem> {
-        let place = self.place(name)?;
-        if let Some(resident) = self.slots()[place].take_up() {
+        if let Taken::Loaded(resident) = self.take_up(name)? {
             return Ok(resident);
         }
         let _turn = self.turn.lock().await;
-        if let Some(resident) = self.slots()[place].take_up() {
-            return Ok(resident);
-        }
-        self.slots()[place].is_loading = true;
-        let (known, loading) = (self.known[place].clone(), self.loading.clone());
-        let loaded = blocking(move || Resident::load(&known, &loading)).await;
-        let mut slots = self.slots();
-        slots[place].is_loading = false;
+        // Somebody may have loaded it meanwhile, or the models may be others.
+        let known = match self.take_up(name)? {
+            Taken::Loaded(resident) => return Ok(resident),
+            Taken::Known(known) => known,
+        };
+        self.change(&known.entry, |slot| slot.is_loading = true);
+        let (wanted, loading) = (known.clone(), self.loading.clone());
+        let loaded = blocking(move || Resident::load(&wanted, &loading)).await;
+        self.change(&known.entry, |slot| slot.is_loading = false);
         let failure = match loaded {
             Ok(Ok(resident)) => {
                 let resident = Arc::new(resident);
-                slots[place].resident = Some(Arc::clone(&resident));
-                (slots[place].asked, slots[place].failure) = (Some(Instant::now()), None);
-                self.make_room(&mut slots, place);
+                let mut slots = self.slots();
+                // Where it is no more, it answers this request and ends.
+                if let Some(place) = slots.iter().position(|slot| slot.known.entry == known.entry) {
+                    let slot = &mut slots[place];
+                    (slot.resident, slot.asked, slot.failure) =
+                        (Some(Arc::clone(&resident)), Some(Instant::now()), None);
+                    self.make_room(&mut slots, place);
+                }
                 return Ok(resident);
             }
             Ok(Err(error)) => error.to_string(),
             Err(problem) => problem.message,
         };
-        let message = format!("{:?} cannot be loaded: {failure}", self.known[place].entry.name);
-        slots[place].failure = Some(failure);
+        let message = format!("{:?} cannot be loaded: {failure}", known.entry.name);
+        self.change(&known.entry, |slot| slot.failure = Some(failure));
         Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message)
             .with_code("model_not_loaded")
             .retry_after(LOAD_RETRY_S))
     }
 
-    /// The model that a request names, whether it is loaded or not.
-    fn place(&self, name: Option<&str>) -> Result<usize, Problem> {
-        let named = name.and_then(|name| self.find(name));
-        named.or_else(|| self.only()).ok_or_else(|| self.unknown(name))
+    /// The model that a request names, loaded or not.
+    fn take_up(&self, name: Option<&str>) -> Result<Taken, Problem> {
+        let mut slots = self.slots();
+        let named = name.and_then(|name| find(&slots, name)).or_else(|| only(&slots));
+        let place = named.ok_or_else(|| unknown(&slots, name))?;
+        Ok(slots[place].take_up().map_or_else(|| Taken::Known(slots[place].known.clone()), Taken::Loaded))
     }
 
-    /// The one that is loaded, or the one that there is.
-    fn only(&self) -> Option<usize> {
-        if self.known.len() == 1 {
-            return Some(0);
+    /// Changes what is said of a model, if it is there still.
+    fn change(&self, entry: &Entry, change: impl FnOnce(&mut Slot)) {
+        if let Some(slot) = self.slots().iter_mut().find(|slot| slot.known.entry == *entry) {
+            change(slot);
         }
-        let slots = self.slots();
-        let mut loaded = (0..slots.len()).filter(|&place| slots[place].resident.is_some());
-        loaded.next().filter(|_| loaded.next().is_none())
     }
 
     /// Lets go of those that were asked for longest ago, but for the one that was just loaded.
@@ -231,43 +249,24 @@ impl Models {
 
     /// How long a model stays from now on when nobody asks for it.
     pub fn keep(&self, name: &str, keep: Keep) {
-        if let Some(place) = self.find(name) {
-            self.slots()[place].keep = Some(keep);
+        let mut slots = self.slots();
+        if let Some(place) = find(&slots, name) {
+            slots[place].keep = Some(keep);
         }
-    }
-
-    /// The place of exactly this name.
-    fn find(&self, name: &str) -> Option<usize> {
-        let name = name.strip_suffix(":latest").unwrap_or(name);
-        self.known.iter().position(|known| known.entry.name == name)
     }
 
     /// What is known of the model of exactly this name.
     ///
     /// # Errors
     /// 404 with the names that there are.
-    pub fn look_up(&self, name: &str) -> Result<&Known, Problem> {
-        self.find(name).map(|place| &self.known[place]).ok_or_else(|| self.unknown(Some(name)))
-    }
-
-    fn unknown(&self, name: Option<&str>) -> Problem {
-        let names: Vec<&str> = self.known.iter().map(|known| known.entry.name.as_str()).collect();
-        let names = names.join(", ");
-        let message = match name {
-            Some(name) => {
-                let name: String = name.chars().take(NAME_BYTES_MAX).collect();
-                format!("there is no model {name:?} here; there are: {names}")
-            }
-            None => format!("say which model is asked, there are several: {names}"),
-        };
-        let problem = Problem::new(StatusCode::NOT_FOUND, message).with_code("model_not_found");
-        Problem { param: Some("model".to_owned()), ..problem }
+    pub fn look_up(&self, name: &str) -> Result<Known, Problem> {
+        let slots = self.slots();
+        find(&slots, name).map(|place| slots[place].known.clone()).ok_or_else(|| unknown(&slots, Some(name)))
     }
 
     /// All that there are, with what becomes of each.
-    pub fn all(&self) -> Vec<(&Known, State)> {
-        let slots = self.slots();
-        self.known.iter().zip(slots.iter()).map(|(known, slot)| (known, slot.state())).collect()
+    pub fn all(&self) -> Vec<(Known, State)> {
+        self.slots().iter().map(|slot| (slot.known.clone(), slot.state())).collect()
     }
 
     /// Those that are loaded.
@@ -280,7 +279,49 @@ impl Models {
     }
 }
 
+/// What is there of a model that is asked for.
+enum Taken {
+    Loaded(Arc<Resident>),
+    Known(Known),
+}
+
+/// The place of exactly this name.
+fn find(slots: &[Slot], name: &str) -> Option<usize> {
+    let name = name.strip_suffix(":latest").unwrap_or(name);
+    slots.iter().position(|slot| slot.known.entry.name == name)
+}
+
+/// The one that is loaded, or the one that there is.
+fn only(slots: &[Slot]) -> Option<usize> {
+    if slots.len() == 1 {
+        return Some(0);
+    }
+    let mut loaded = (0..slots.len()).filter(|&place| slots[place].resident.is_some());
+    loaded.next().filter(|_| loaded.next().is_none())
+}
+
+fn unknown(slots: &[Slot], name: Option<&str>) -> Problem {
+    let names: Vec<&str> = slots.iter().map(|slot| slot.known.entry.name.as_str()).collect();
+    let names = names.join(", ");
+    let message = match name {
+        Some(name) => {
+            let name: String = name.chars().take(NAME_BYTES_MAX).collect();
+            format!("there is no model {name:?} here; there are: {names}")
+        }
+        None => format!("say which model is asked, there are several: {names}"),
+    };
+    let problem = Problem::new(StatusCode::NOT_FOUND, message).with_code("model_not_found");
+    Problem { param: Some("model".to_owned()), ..problem }
+}
+
 impl Slot {
+    /// A model that is not loaded yet.
+    fn find(entry: &Entry) -> Result<Self, kauri_engine::Error> {
+        let facts = Arc::new(kauri_engine::inspect(Some(&entry.source))?);
+        let known = Known { entry: entry.clone(), facts, found_s: now_s() };
+        Ok(Self { known, resident: None, is_loading: false, failure: None, asked: None, keep: None })
+    }
+
     fn take_up(&mut self) -> Option<Arc<Resident>> {
         let resident = self.resident.clone()?;
         self.asked = Some(Instant::now());

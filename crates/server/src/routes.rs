@@ -8,48 +8,81 @@ mod messages;
 mod metrics;
 mod models;
 mod ollama;
+mod openapi;
 mod rerank;
 mod responses;
 mod tokens;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
+use axum::handler::Handler;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::{self, MethodRouter};
 
 use crate::App;
+use crate::document::{self, Sheet};
 use crate::error::{Dialect, Problem};
 
-/// Every endpoint.
+/// An endpoint: where it is, who answers, and what it says of itself.
+struct Endpoint {
+    answers: MethodRouter<Arc<App>>,
+    entry: document::Entry,
+}
+
+/// Every endpoint. The router and the document are both made of these.
+fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/", crate::assets::page, crate::assets::page_sheet()),
+        get("/assets/{*path}", crate::assets::asset, crate::assets::asset_sheet()),
+        post("/api/chat", ollama::chat::chat, ollama::chat::sheet()),
+        post("/api/embed", ollama::embed::embed, ollama::embed::sheet()),
+        post("/api/generate", ollama::generate::generate, ollama::generate::sheet()),
+        get("/api/ps", ollama::catalogue::running, ollama::catalogue::running_sheet()),
+        post("/api/show", ollama::catalogue::show, ollama::catalogue::show_sheet()),
+        get("/api/tags", ollama::catalogue::tags, ollama::catalogue::tags_sheet()),
+        get("/api/version", ollama::catalogue::version, ollama::catalogue::version_sheet()),
+        post("/detokenize", tokens::detokenize, tokens::detokenize_sheet()),
+        get("/health", health::health, health::health_sheet()),
+        post("/infill", completions::infill, completions::infill_sheet()),
+        get("/metrics", metrics::metrics, metrics::sheet()),
+        get("/openapi.json", openapi::openapi, openapi::sheet()),
+        get("/ready", health::ready, health::ready_sheet()),
+        post("/rerank", rerank::rerank, rerank::sheet()),
+        post("/tokenize", tokens::tokenize, tokens::tokenize_sheet()),
+        post("/v1/chat/completions", chat_completions::complete, chat_completions::sheet()),
+        post("/v1/completions", completions::complete, completions::sheet()),
+        post("/v1/embeddings", embeddings::embed, embeddings::sheet()),
+        post("/v1/messages", messages::answer, messages::sheet()),
+        post("/v1/messages/count_tokens", messages::count, messages::count_sheet()),
+        get("/v1/models", models::list, models::list_sheet()),
+        get("/v1/models/{*name}", models::show, models::show_sheet()),
+        post("/v1/rerank", rerank::rerank, rerank::sheet()),
+        post("/v1/responses", responses::create, responses::sheet()),
+    ]
+}
+
+fn get<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<App>>, sheet: Sheet) -> Endpoint {
+    Endpoint { answers: routing::get(handler), entry: document::Entry { path, method: "get", sheet } }
+}
+
+fn post<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<App>>, sheet: Sheet) -> Endpoint {
+    Endpoint { answers: routing::post(handler), entry: document::Entry { path, method: "post", sheet } }
+}
+
+/// What the endpoints say of themselves.
+pub fn document() -> &'static serde_json::Value {
+    static DOCUMENT: OnceLock<serde_json::Value> = OnceLock::new();
+    DOCUMENT.get_or_init(|| document::document(endpoints().into_iter().map(|endpoint| endpoint.entry).collect()))
+}
+
+/// Every endpoint, behind its guard.
 pub fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/", get(crate::assets::page))
-        .route("/assets/{*path}", get(crate::assets::asset))
-        .route("/api/chat", post(ollama::chat::chat))
-        .route("/api/embed", post(ollama::embed::embed))
-        .route("/api/generate", post(ollama::generate::generate))
-        .route("/api/ps", get(ollama::catalogue::running))
-        .route("/api/show", post(ollama::catalogue::show))
-        .route("/api/tags", get(ollama::catalogue::tags))
-        .route("/api/version", get(ollama::catalogue::version))
-        .route("/detokenize", post(tokens::detokenize))
-        .route("/health", get(health::health))
-        .route("/infill", post(completions::infill))
-        .route("/metrics", get(metrics::metrics))
-        .route("/ready", get(health::ready))
-        .route("/rerank", post(rerank::rerank))
-        .route("/tokenize", post(tokens::tokenize))
-        .route("/v1/chat/completions", post(chat_completions::complete))
-        .route("/v1/completions", post(completions::complete))
-        .route("/v1/embeddings", post(embeddings::embed))
-        .route("/v1/messages", post(messages::answer))
-        .route("/v1/messages/count_tokens", post(messages::count))
-        .route("/v1/models", get(models::list))
-        .route("/v1/models/{*name}", get(models::show))
-        .route("/v1/rerank", post(rerank::rerank))
-        .route("/v1/responses", post(responses::create))
+    let add = |router: Router<Arc<App>>, endpoint: Endpoint| router.route(endpoint.entry.path, endpoint.answers);
+    endpoints()
+        .into_iter()
+        .fold(Router::new(), add)
         .fallback(unknown)
         .method_not_allowed_fallback(not_so)
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), crate::guard::guard))

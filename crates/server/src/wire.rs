@@ -9,9 +9,9 @@ mod tools;
 mod usage;
 
 pub use choosing::Choosing;
-pub use format::read_format;
+pub use format::{format_schema, read_format};
 pub use identifier::{identifier, now, now_s, timestamp};
 pub use likelihood::ChoiceLikelihood;
-pub use messages::{calls_json, read_messages, text_of};
-pub use tools::{Offer, read_tools};
+pub use messages::{AnswerCall, SentMessages, answer_calls, content_schema, read_messages, text_of};
+pub use tools::{Offer, SentTools, read_tools, tools_schema};
 pub use usage::{StreamOptions, Timings, Usage, finish_reason};

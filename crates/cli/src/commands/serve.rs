@@ -1,7 +1,10 @@
 //! `kauri serve`: models for programs, over HTTP.
 
+mod file;
+
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -9,22 +12,32 @@ use clap::Args;
 use kauri_engine::{DEFAULT_NAME, Options, Serving};
 use kauri_server::{BodyLimits, ConnectionLimits, Entry, Error, Keys, Loading, Settings};
 
-use crate::cache_options::CacheOptions;
+use crate::cache_options::{CacheOptions, gigabytes};
 use crate::failure::{BadInput, about_model};
 use crate::input;
 use crate::model_options::EngineOptions;
+use file::Given;
 
 /// Serves models over HTTP, for programs that speak OpenAI's protocol.
 ///
 /// It listens on this machine only, unless --host says otherwise, and answers until Ctrl-C or SIGTERM: what was asked before is answered
 /// to its end, up to --drain-time. A second Ctrl-C ends it at once.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
+    // The first of all: it looks at what the others take away.
+    #[command(flatten)]
+    given: Given,
+
     /// A GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default); requests call it by the
     /// file's name, or by NAME in NAME=MODEL. May be given several times.
     #[arg(value_name = "MODEL")]
     models: Vec<String>,
+
+    /// A TOML file with any of these options as keys, without their dashes, and with models and API keys; what the command line
+    /// says wins. SIGHUP reads its models and keys again.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     #[command(flatten)]
     network: NetworkOptions,
@@ -40,7 +53,7 @@ pub struct Arguments {
 }
 
 /// Who comes in, and how.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network")]
 struct NetworkOptions {
     /// The address to listen on.
@@ -89,7 +102,7 @@ struct NetworkOptions {
 }
 
 /// How many are answered at once.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Load")]
 struct LoadOptions {
     /// Answers that a model writes at once; more wait.
@@ -119,7 +132,7 @@ struct LoadOptions {
     idle_time: Option<u32>,
 
     /// Gigabytes of memory for what the cache has no room for.
-    #[arg(long, value_name = "GB", default_value_t = 0.0)]
+    #[arg(long, value_name = "GB", default_value_t = 0.0, value_parser = gigabytes)]
     cache_ram_gb: f64,
 }
 
@@ -128,32 +141,27 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
   kauri serve model.gguf --port 9000
   kauri serve small=a.gguf large=b.gguf    two models, by these names
   kauri serve model.gguf --host 0.0.0.0 --api-key-file keys.txt
+  kauri serve --config kauri.toml
   curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", \"content\": \"What is kauri?\"}]}'";
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let words = if arguments.models.is_empty() { vec![DEFAULT_NAME.to_owned()] } else { arguments.models.clone() };
-    let mut models: Vec<Entry> = Vec::new();
-    for word in &words {
-        let entry = Entry::parse(word).map_err(BadInput)?;
-        if models.iter().any(|other| other.name == entry.name) {
-            bail!(BadInput(format!("two models are called {}; give one another name, as in other={word}", entry.name)));
-        }
-        models.push(entry);
-    }
+    let (first, setup) = (arguments, Setup::read(arguments)?);
+    let arguments = &setup.arguments;
     let network = &arguments.network;
-    let keys = match &network.api_key_file {
-        None => Keys::default(),
-        Some(file) => {
-            Keys::parse(&input::file(file)?).map_err(|error| BadInput(format!("{}: {error}", file.display())))?
-        }
-    };
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
     let settings = Settings {
         address: address(&network.host, network.port)?,
-        models,
+        models: setup.models,
         loading: arguments.loading()?,
-        keys,
+        keys: setup.keys,
+        reread: {
+            let first = first.clone();
+            Arc::new(move || {
+                let setup = Setup::read(&first).map_err(|error| format!("{error:#}"))?;
+                Ok((setup.models, setup.keys))
+            })
+        },
         hosts: network.allow_host.clone(),
         origins: network.allow_origin.clone(),
         lets_anyone_in: network.allow_anyone,
@@ -176,6 +184,45 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     })
 }
 
+/// What the command line and the file say together.
+struct Setup {
+    arguments: Arguments,
+    models: Vec<Entry>,
+    keys: Keys,
+}
+
+impl Setup {
+    fn read(arguments: &Arguments) -> anyhow::Result<Self> {
+        let (arguments, keys) = match &arguments.config {
+            None => (arguments.clone(), None),
+            Some(path) => {
+                let said = file::read(path, &arguments.given)?;
+                (said.arguments, said.keys)
+            }
+        };
+        let words = if arguments.models.is_empty() { vec![DEFAULT_NAME.to_owned()] } else { arguments.models.clone() };
+        let mut models: Vec<Entry> = Vec::new();
+        for word in &words {
+            let entry = Entry::parse(word).map_err(BadInput)?;
+            if models.iter().any(|other| other.name == entry.name) {
+                bail!(BadInput(format!(
+                    "two models are called {}; give one another name, as in other={word}",
+                    entry.name
+                )));
+            }
+            models.push(entry);
+        }
+        let keys = match (keys, &arguments.network.api_key_file) {
+            (Some(keys), _) => keys,
+            (None, None) => Keys::default(),
+            (None, Some(file)) => {
+                Keys::parse(&input::file(file)?).map_err(|error| BadInput(format!("{}: {error}", file.display())))?
+            }
+        };
+        Ok(Self { arguments, models, keys })
+    }
+}
+
 impl Arguments {
     fn loading(&self) -> anyhow::Result<Loading> {
         let load = &self.load;
@@ -193,7 +240,7 @@ impl Arguments {
         Ok(Loading {
             options,
             serving,
-            remembering: self.cache.remembering(load.cache_ram_gb)?,
+            remembering: self.cache.remembering(load.cache_ram_gb),
             loaded_max: usize::from(load.loaded),
             idle_time_max: load.idle_time.map(|seconds| Duration::from_secs(u64::from(seconds))),
         })

@@ -9,34 +9,56 @@ use axum::response::{IntoResponse, Response};
 use kauri_engine::{Chat, Done, Reply, Tokenizer, template};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::App;
 use crate::answers::{Answers, Whole, blocking};
 use crate::ask::{Ask, LIKELY_MAX, Prompt, answers_count};
 use crate::body::{self, Fields};
+use crate::document::{Sheet, schema};
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
 use crate::sse::{self, Dictation, Page};
 use crate::wire::{
-    ChoiceLikelihood, StreamOptions, Timings, Usage, calls_json, finish_reason, identifier, now_s, read_format,
-    read_messages, read_tools,
+    AnswerCall, ChoiceLikelihood, Choosing, SentMessages, SentTools, StreamOptions, Timings, Usage, answer_calls,
+    finish_reason, format_schema, identifier, now_s, read_format, read_messages, read_tools,
 };
 
 /// Variables of templates that are not a client's to set: they are the model's, or have fields of their own.
 const RESERVED: [&str; 4] = ["messages", "tools", "add_generation_prompt", "now"];
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Sent {
     model: Option<String>,
+    /// Answers.
+    #[schema(minimum = 1, maximum = 128)]
     n: Option<u64>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     logprobs: Option<bool>,
+    /// Needs `logprobs` to be true.
+    #[schema(minimum = 0, maximum = 20)]
     top_logprobs: Option<u64>,
+    #[schema(schema_with = format_schema)]
     response_format: Option<Value>,
+    #[schema(schema_with = effort_schema)]
     reasoning_effort: Option<String>,
+    /// Variables of the model's chat template, such as `enable_thinking`.
+    #[schema(value_type = Option<Object>)]
     chat_template_kwargs: Option<serde_json::Map<String, Value>>,
+    /// What is known of prompts is shared by those with the same word alone.
     cache_salt: Option<String>,
+}
+
+schema!(pub effort_schema, {
+    "type": ["string", "null"],
+    "enum": ["none", "minimal", "low", "medium", "high", "xhigh", null],
+});
+
+pub fn sheet() -> Sheet {
+    let sheet = Sheet::new("Answers a conversation.").takes::<Sent>().takes::<SentMessages>();
+    let sheet = sheet.takes::<SentTools>().takes::<Choosing>();
+    sheet.gives::<Completion>().streams::<Chunk<'_>>("text/event-stream").fails(&[404, 422, 503])
 }
 
 /// How the answer is to be sent.
@@ -136,9 +158,10 @@ pub fn fingerprint() -> &'static str {
     TEXT.get_or_init(|| format!("kauri-{}", env!("CARGO_PKG_VERSION")))
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Completion {
     id: String,
+    #[schema(pattern = "^chat\\.completion$")]
     object: &'static str,
     created: u64,
     model: String,
@@ -148,18 +171,37 @@ struct Completion {
     timings: Timings,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Choice {
     index: usize,
-    message: Value,
+    message: Message,
     logprobs: Option<Likelihoods>,
+    #[schema(schema_with = reason_schema)]
     finish_reason: &'static str,
 }
 
-#[derive(Serialize)]
+schema!(reason_schema, { "type": "string", "enum": ["stop", "length", "tool_calls"] });
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = Answer)]
+struct Message {
+    #[schema(pattern = "^assistant$")]
+    role: &'static str,
+    content: Option<String>,
+    refusal: Option<String>,
+    /// What the model thought before.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    reasoning_content: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    tool_calls: Vec<AnswerCall>,
+}
+
+#[derive(Serialize, ToSchema)]
 struct Likelihoods {
     content: Vec<ChoiceLikelihood>,
-    refusal: (),
+    refusal: Option<()>,
 }
 
 impl Completion {
@@ -172,15 +214,14 @@ impl Completion {
         let choice = |(index, answer): (usize, Whole)| {
             let finish_reason = finish_reason(&answer.done, !answer.calls.is_empty());
             let is_silent = answer.text.is_empty() && !answer.calls.is_empty();
-            let content = if is_silent { Value::Null } else { Value::from(answer.text) };
-            let mut message = json!({ "role": "assistant", "content": content, "refusal": null });
-            if !answer.reasoning.is_empty() {
-                message["reasoning_content"] = answer.reasoning.into();
-            }
-            if !answer.calls.is_empty() {
-                message["tool_calls"] = calls_json(&answer.calls);
-            }
-            let logprobs = manner.logprobs.then_some(Likelihoods { content: answer.tokens, refusal: () });
+            let message = Message {
+                role: "assistant",
+                content: (!is_silent).then_some(answer.text),
+                refusal: None,
+                reasoning_content: answer.reasoning,
+                tool_calls: answer_calls(answer.calls),
+            };
+            let logprobs = manner.logprobs.then_some(Likelihoods { content: answer.tokens, refusal: None });
             Choice { index, message, logprobs, finish_reason }
         };
         Self {
@@ -211,21 +252,23 @@ struct Chunks {
     timings: Option<Timings>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Chunk<'a> {
     id: &'a str,
     object: &'static str,
     created: u64,
     model: &'a str,
     system_fingerprint: &'static str,
+    #[schema(value_type = Vec<ChunkChoice<'_>>)]
     choices: &'a [ChunkChoice<'a>],
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Usage>)]
     usage: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<Timings>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct ChunkChoice<'a> {
     index: usize,
     delta: Delta<'a>,
@@ -233,7 +276,7 @@ struct ChunkChoice<'a> {
     finish_reason: Option<&'static str>,
 }
 
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, ToSchema)]
 struct Delta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<&'static str>,
@@ -242,6 +285,7 @@ struct Delta<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<Object>>)]
     tool_calls: Option<[Value; 1]>,
 }
 
@@ -304,7 +348,7 @@ impl Dictation for Chunks {
                 if text.is_empty() && told.is_none() {
                     return;
                 }
-                let logprobs = told.map(|told| Likelihoods { content: vec![told], refusal: () });
+                let logprobs = told.map(|told| Likelihoods { content: vec![told], refusal: None });
                 let delta = Delta { content: Some(&text), ..Delta::default() };
                 self.say(&[ChunkChoice { index, delta, logprobs, finish_reason: None }], None, None, out);
             }

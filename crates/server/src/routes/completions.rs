@@ -8,44 +8,75 @@ use axum::response::{IntoResponse, Response};
 use kauri_engine::{Reply, Tokenizer};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use super::chat_completions::fingerprint;
 use crate::App;
 use crate::answers::{Answers, Whole, blocking};
 use crate::ask::{ANSWERS_MAX, Ask, LIKELY_MAX, Prompt, answers_count};
 use crate::body::{self, Fields};
+use crate::document::{Sheet, schema};
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
 use crate::sse::{self, Dictation, Page};
-use crate::wire::{ChoiceLikelihood, StreamOptions, Timings, Usage, finish_reason, identifier, now_s, read_format};
+use crate::wire::{
+    ChoiceLikelihood, Choosing, StreamOptions, Timings, Usage, finish_reason, format_schema, identifier, now_s,
+    read_format,
+};
 
 /// Tokens where nothing is said, as OpenAI's servers have it.
 const TOKENS: u64 = 16;
 /// Tokens of what is filled in, where nothing is said.
 const INFILL_TOKENS: u64 = 256;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Sent {
     model: Option<String>,
+    #[schema(schema_with = prompt_schema)]
     prompt: Value,
+    /// What stands between the prompt and this is wanted.
     suffix: Option<String>,
+    /// Answers to each prompt.
+    #[schema(minimum = 1, maximum = 128)]
     n: Option<u64>,
     echo: Option<bool>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
+    #[schema(minimum = 0, maximum = 20)]
     logprobs: Option<u64>,
+    #[schema(schema_with = format_schema)]
     response_format: Option<Value>,
     cache_salt: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct SentInfill {
     model: Option<String>,
     input_prefix: String,
     input_suffix: String,
     /// What was written since, behind the prefix.
     prompt: Option<String>,
+    /// Most tokens; what is not positive is the usual number.
     n_predict: Option<i64>,
+}
+
+schema!(prompt_schema, { "oneOf": [
+    { "type": "string" },
+    { "type": "array", "minItems": 1, "items": { "type": "integer", "minimum": 0, "maximum": u32::MAX } },
+    { "type": "array", "minItems": 1, "maxItems": ANSWERS_MAX, "items": { "oneOf": [
+        { "type": "string" },
+        { "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": u32::MAX } },
+    ] } },
+] });
+
+pub fn sheet() -> Sheet {
+    let sheet = Sheet::new("Continues a text, or fills one in.").takes::<Sent>().takes::<Choosing>();
+    sheet.gives::<Completion<'_>>().streams::<Completion<'_>>("text/event-stream").fails(&[404, 422, 503])
+}
+
+pub fn infill_sheet() -> Sheet {
+    let sheet = Sheet::new("Fills in what stands between two texts.").takes::<SentInfill>().takes::<Choosing>();
+    sheet.gives::<Infill>().fails(&[404, 503])
 }
 
 /// How the answer is to be sent.
@@ -89,18 +120,17 @@ async fn fill_in(app: &App, caller: Caller, request: Request) -> Result<Response
     let answers = Answers::open(app, model, ask, caller.0).await?;
     let name = answers.model.name.clone();
     let whole = answers.whole().await?;
-    let answer = whole.first().map(|answer| {
-        let (done, timings) = (&answer.done, Timings::from(&answer.done));
-        json!({
-            "content": answer.text,
-            "model": name,
-            "stop": true,
-            "tokens_predicted": done.output_tokens,
-            "tokens_evaluated": done.prompt_tokens,
-            "tokens_cached": done.cached_tokens,
-            "timings": timings,
-        })
-    });
+    let whole = whole.into_iter().next().ok_or_else(|| Problem::internal("there is no answer"))?;
+    let done = &whole.done;
+    let answer = Infill {
+        content: whole.text,
+        model: name,
+        stop: true,
+        tokens_predicted: done.output_tokens,
+        tokens_evaluated: done.prompt_tokens,
+        tokens_cached: done.cached_tokens,
+        timings: Timings::from(done),
+    };
     Ok(Json(answer).into_response())
 }
 
@@ -204,33 +234,53 @@ impl Manner {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "the dialect's names")]
+struct Infill {
+    content: String,
+    model: String,
+    stop: bool,
+    tokens_predicted: usize,
+    tokens_evaluated: usize,
+    tokens_cached: usize,
+    timings: Timings,
+}
+
+#[derive(Serialize, ToSchema)]
 struct Completion<'a> {
     id: &'a str,
+    #[schema(pattern = "^text_completion$")]
     object: &'static str,
     created: u64,
     model: &'a str,
     system_fingerprint: &'static str,
     choices: Vec<Choice>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Usage>)]
     usage: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<Timings>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = TextChoice)]
 struct Choice {
     index: usize,
     text: String,
     logprobs: Option<Likelihoods>,
+    #[schema(schema_with = reason_schema)]
     finish_reason: Option<&'static str>,
 }
 
+schema!(reason_schema, { "type": ["string", "null"], "enum": ["stop", "length", null] });
+
 /// How likely tokens were, in the older form.
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, ToSchema)]
+#[schema(as = TextLikelihoods)]
 struct Likelihoods {
     tokens: Vec<String>,
     token_logprobs: Vec<f32>,
+    #[schema(value_type = Vec<std::collections::BTreeMap<String, f32>>)]
     top_logprobs: Vec<Map<String, Value>>,
     text_offset: Vec<usize>,
 }

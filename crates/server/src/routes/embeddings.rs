@@ -10,26 +10,50 @@ use base64::engine::general_purpose::STANDARD;
 use kauri_engine::{Pooling, Wanted};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::App;
 use crate::answers::blocking;
 use crate::body::{self, Fields};
 use crate::desk::{Input, Read, Work};
+use crate::document::{Sheet, schema};
 use crate::error::{Dialect, Problem};
 
 /// Most texts of a request.
 pub const TEXTS_MAX: usize = 2048;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Sent {
     model: Option<String>,
+    #[schema(schema_with = inputs_schema)]
     input: Value,
+    #[schema(schema_with = encoding_schema)]
     encoding_format: Option<String>,
+    /// The first of them, made of length one again.
+    #[schema(minimum = 1, maximum = 4294967295u32)]
     dimensions: Option<u64>,
+    /// How the rows of a text become one; the model's own way unless said otherwise.
+    #[schema(schema_with = pooling_schema)]
     pooling: Option<String>,
 }
 
-#[derive(Serialize)]
+schema!(pub inputs_schema, { "oneOf": [
+    { "type": "string" },
+    { "type": "array", "minItems": 1, "items": { "type": "integer", "minimum": 0, "maximum": u32::MAX } },
+    { "type": "array", "minItems": 1, "maxItems": TEXTS_MAX, "items": { "oneOf": [
+        { "type": "string" },
+        { "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": u32::MAX } },
+    ] } },
+] });
+schema!(encoding_schema, { "type": ["string", "null"], "enum": ["float", "base64", null] });
+schema!(pooling_schema, { "type": ["string", "null"], "enum": ["mean", "cls", "last", null] });
+
+pub fn sheet() -> Sheet {
+    Sheet::new("Texts as vectors of length one.").takes::<Sent>().gives::<List>().fails(&[404, 503])
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = EmbeddingList)]
 struct List {
     object: &'static str,
     data: Vec<Embedding>,
@@ -37,7 +61,7 @@ struct List {
     usage: Usage,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Embedding {
     object: &'static str,
     index: usize,
@@ -45,7 +69,7 @@ struct Embedding {
     vector: Vector,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 #[serde(untagged)]
 enum Vector {
     Numbers(Vec<f32>),
@@ -54,7 +78,8 @@ enum Vector {
 }
 
 /// Tokens of texts that are read and not answered.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = ReadUsage)]
 pub struct Usage {
     pub prompt_tokens: usize,
     pub total_tokens: usize,

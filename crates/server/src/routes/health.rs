@@ -5,26 +5,62 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::App;
+use crate::document::{Sheet, schema};
 use crate::models;
 
-pub async fn health() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+#[derive(Serialize, ToSchema)]
+pub struct Health {
+    #[schema(pattern = "^ok$")]
+    status: &'static str,
 }
 
-pub async fn ready(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
-    let model = |(known, state): (&models::Known, models::State)| {
-        let mut model = json!({ "id": known.entry.name, "state": state.word() });
-        if let models::State::Failed(reason) = state {
-            model["reason"] = reason.into();
-        }
-        model
+#[derive(Serialize, ToSchema)]
+pub struct Ready {
+    /// ready or draining.
+    status: &'static str,
+    models: Vec<Model>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ModelState)]
+struct Model {
+    id: String,
+    #[schema(schema_with = state_schema)]
+    state: &'static str,
+    /// Why it could not be loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+schema!(pub state_schema, { "type": "string", "enum": ["unloaded", "loading", "loaded", "failed"] });
+
+pub fn health_sheet() -> Sheet {
+    Sheet::new("The server lives.").gives::<Health>()
+}
+
+pub fn ready_sheet() -> Sheet {
+    Sheet::new("Whether it can answer, and what becomes of each model.")
+        .gives::<Ready>()
+        .also(503, "It is told to end.")
+}
+
+pub async fn health() -> Json<Health> {
+    Json(Health { status: "ok" })
+}
+
+pub async fn ready(State(app): State<Arc<App>>) -> (StatusCode, Json<Ready>) {
+    let model = |(known, state): (models::Known, models::State)| {
+        let word = state.word();
+        let reason = if let models::State::Failed(reason) = state { Some(reason) } else { None };
+        Model { id: known.entry.name, state: word, reason }
     };
-    let models: Vec<Value> = app.models.all().into_iter().map(model).collect();
+    let models = app.models.all().into_iter().map(model).collect();
     if app.is_draining() {
-        return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "status": "draining", "models": models })));
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(Ready { status: "draining", models }));
     }
-    (StatusCode::OK, Json(json!({ "status": "ready", "models": models })))
+    (StatusCode::OK, Json(Ready { status: "ready", models }))
 }

@@ -10,17 +10,19 @@ use axum::response::{IntoResponse, Response};
 use kauri_engine::{Done, Finish, Reply, tools};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::App;
 use crate::answers::{Answers, Whole, blocking};
 use crate::ask::{Ask, Prompt};
 use crate::body::{self, Fields};
+use crate::document::{Sheet, schema};
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
 use crate::sse::{self, Dictation, Page};
-use crate::wire::{Offer, identifier};
+use crate::wire::{Choosing, Offer, identifier};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Sent {
     model: Option<String>,
     stream: Option<bool>,
@@ -29,29 +31,109 @@ struct Sent {
     thinking: Option<SentThinking>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = AnthropicTool)]
 struct SentTool {
     #[serde(rename = "type")]
+    #[schema(schema_with = tool_kind_schema)]
     kind: Option<String>,
+    #[schema(pattern = "^[A-Za-z0-9_./:-]{1,128}$")]
     name: String,
     description: Option<String>,
+    #[schema(value_type = Option<Object>)]
     input_schema: Option<Value>,
     strict: Option<bool>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = AnthropicToolChoice)]
 struct SentChoice {
     #[serde(rename = "type")]
+    #[schema(schema_with = choice_schema)]
     kind: String,
+    /// Of the tool, where the type is `tool`.
     name: Option<String>,
     disable_parallel_tool_use: Option<bool>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = AnthropicThinking)]
 struct SentThinking {
     #[serde(rename = "type")]
+    #[schema(schema_with = thinking_schema)]
     kind: String,
     budget_tokens: Option<u64>,
+}
+
+schema!(tool_kind_schema, { "type": ["string", "null"], "enum": ["custom", null] });
+schema!(choice_schema, { "type": "string", "enum": ["auto", "any", "tool", "none"] });
+schema!(thinking_schema, { "type": "string", "enum": ["enabled", "adaptive", "disabled"] });
+
+pub fn sheet() -> Sheet {
+    let sheet = Sheet::new("Answers a conversation.").takes::<Sent>().takes::<blocks::Sent>().takes::<Choosing>();
+    let sheet = sheet.called("stop", "stop_sequences").requires(&["max_tokens"]);
+    sheet.gives::<Message<'_>>().streams_events::<Event>().fails(&[404, 422, 503])
+}
+
+pub fn count_sheet() -> Sheet {
+    let sheet = Sheet::new("The tokens of a conversation.").takes::<Sent>().takes::<blocks::Sent>();
+    sheet.gives::<Count>().fails(&[404, 503])
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = AnthropicCount)]
+struct Count {
+    input_tokens: usize,
+}
+
+/// An event of a stream: `message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`, `message_delta`,
+/// `message_stop`, `ping` or `error`, with what belongs to it.
+#[derive(ToSchema)]
+#[schema(as = AnthropicEvent)]
+#[expect(dead_code, reason = "its schema alone is wanted")]
+struct Event {
+    #[schema(rename = "type")]
+    kind: String,
+}
+
+/// A whole answer.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AnthropicMessage)]
+struct Message<'a> {
+    id: String,
+    #[serde(rename = "type")]
+    #[schema(pattern = "^message$")]
+    kind: &'static str,
+    #[schema(pattern = "^assistant$")]
+    role: &'static str,
+    model: &'a str,
+    content: Vec<Content<'a>>,
+    #[schema(schema_with = reason_schema)]
+    stop_reason: &'static str,
+    stop_sequence: Option<&'a str>,
+    usage: Usage,
+}
+
+schema!(reason_schema, { "type": "string", "enum": ["end_turn", "max_tokens", "stop_sequence", "tool_use"] });
+
+/// A block of an answer.
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[schema(as = AnthropicBlock)]
+enum Content<'a> {
+    Thinking {
+        thinking: &'a str,
+        signature: &'static str,
+    },
+    Text {
+        text: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        #[schema(value_type = Object)]
+        input: Value,
+    },
 }
 
 struct Manner {
@@ -87,7 +169,7 @@ async fn count_tokens(app: Arc<App>, request: Request) -> Result<Response, Probl
     let (ask, manner) = blocking(move || read(&Fields::parse(&bytes)?, false)).await??;
     let model = app.models.get(manner.model.as_deref()).await?;
     let count = move || Ok::<usize, Problem>(ask.prompts[0].tokens(model.service()?)?.len());
-    Ok(Json(json!({ "input_tokens": blocking(count).await?? })).into_response())
+    Ok(Json(Count { input_tokens: blocking(count).await?? }).into_response())
 }
 
 /// Reads a request; one that is to be answered says how long the answer may be.
@@ -150,7 +232,8 @@ fn read_tools(sent: Vec<SentTool>, choice: Option<SentChoice>) -> Result<Option<
     Offer::new(list, &choice, parallel).map(Some)
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = AnthropicUsage)]
 #[expect(clippy::struct_field_names, reason = "the dialect's names")]
 struct Usage {
     /// Those that were computed; what was known counts apart.
@@ -181,30 +264,29 @@ fn stop_reason(done: &Done, has_calls: bool) -> (&'static str, Option<&str>) {
     }
 }
 
-/// A whole answer.
-fn message(model: &str, whole: &Whole) -> Value {
+fn message<'a>(model: &'a str, whole: &'a Whole) -> Message<'a> {
     let mut content = Vec::new();
     if !whole.reasoning.is_empty() {
-        content.push(json!({ "type": "thinking", "thinking": whole.reasoning, "signature": "" }));
+        content.push(Content::Thinking { thinking: &whole.reasoning, signature: "" });
     }
     if !whole.text.is_empty() || whole.calls.is_empty() {
-        content.push(json!({ "type": "text", "text": whole.text }));
+        content.push(Content::Text { text: &whole.text });
     }
     for call in &whole.calls {
         let input: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
-        content.push(json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input }));
+        content.push(Content::ToolUse { id: &call.id, name: &call.name, input });
     }
-    let (reason, stop) = stop_reason(&whole.done, !whole.calls.is_empty());
-    json!({
-        "id": identifier("msg_"),
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": content,
-        "stop_reason": reason,
-        "stop_sequence": stop,
-        "usage": Usage::of(&whole.done),
-    })
+    let (stop_reason, stop_sequence) = stop_reason(&whole.done, !whole.calls.is_empty());
+    Message {
+        id: identifier("msg_"),
+        kind: "message",
+        role: "assistant",
+        model,
+        content,
+        stop_reason,
+        stop_sequence,
+        usage: Usage::of(&whole.done),
+    }
 }
 
 /// A stream of events.

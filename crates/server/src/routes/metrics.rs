@@ -7,6 +7,11 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 use crate::App;
+use crate::document::Sheet;
+
+pub fn sheet() -> Sheet {
+    Sheet::new("Counts and times, for Prometheus.").gives_text("text/plain")
+}
 
 pub async fn metrics(State(app): State<Arc<App>>) -> Response {
     let models: Vec<_> = app.models.residents().iter().map(|model| (model.name.clone(), model.status())).collect();

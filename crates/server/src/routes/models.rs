@@ -6,18 +6,31 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use utoipa::ToSchema;
 
+use super::health::state_schema;
 use crate::App;
+use crate::document::Sheet;
 use crate::error::{Dialect, Problem};
 use crate::models::{self, Known};
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = ModelList)]
 struct List {
     object: &'static str,
     data: Vec<Model>,
 }
 
-#[derive(Serialize)]
+pub fn list_sheet() -> Sheet {
+    Sheet::new("The models that can be asked. Loads none.").gives::<List>()
+}
+
+pub fn show_sheet() -> Sheet {
+    let sheet = Sheet::new("One model. Loads none.").in_path("name", "What the model is called.");
+    sheet.gives::<Model>().fails(&[404])
+}
+
+#[derive(Serialize, ToSchema)]
 struct Model {
     id: String,
     object: &'static str,
@@ -25,12 +38,12 @@ struct Model {
     owned_by: &'static str,
     /// Tokens that it was trained for.
     context_length: u32,
-    /// unloaded, loading, loaded or failed.
+    #[schema(schema_with = state_schema)]
     state: &'static str,
 }
 
 pub async fn list(State(app): State<Arc<App>>) -> Response {
-    let data = app.models.all().into_iter().map(|(known, state)| Model::of(known, &state)).collect();
+    let data = app.models.all().into_iter().map(|(known, state)| Model::of(&known, &state)).collect();
     Json(List { object: "list", data }).into_response()
 }
 
@@ -39,9 +52,9 @@ pub async fn show(State(app): State<Arc<App>>, Path(name): Path<String>) -> Resp
 }
 
 fn find(app: &App, name: &str) -> Result<Response, Problem> {
-    let wanted = &app.models.look_up(name)?.entry;
-    let found = app.models.all().into_iter().find(|(known, _)| known.entry == *wanted);
-    Ok(Json(found.map(|(known, state)| Model::of(known, &state))).into_response())
+    let wanted = app.models.look_up(name)?.entry;
+    let found = app.models.all().into_iter().find(|(known, _)| known.entry == wanted);
+    Ok(Json(found.map(|(known, state)| Model::of(&known, &state))).into_response())
 }
 
 impl Model {

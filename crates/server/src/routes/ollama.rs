@@ -10,27 +10,56 @@ use std::time::Duration;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use kauri_engine::grammar::Grammar;
-use kauri_engine::{Call, Chat, Done, Reply, template};
+use kauri_engine::{Call, Chat, Defaults, Done, Reply, Sampling, template};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use crate::answers::{Answers, Whole};
 use crate::ask::{Ask, Prompt};
 use crate::body::Fields;
+use crate::document::{schema, schema_of};
 use crate::error::{Dialect, Problem};
 use crate::models::Keep;
 use crate::sse::{self, Dictation, Page};
 use crate::wire::{Choosing, now};
 
 /// What `/api/chat` and `/api/generate` have in common.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Sent {
     model: Option<String>,
+    /// True unless said otherwise.
     stream: Option<bool>,
+    /// `json`, or a schema.
+    #[schema(schema_with = format_schema)]
     format: Option<Value>,
+    #[schema(schema_with = options_schema)]
     options: Option<Map<String, Value>>,
+    #[schema(schema_with = think_schema)]
     think: Option<Value>,
+    /// How long the model stays when nobody asks for it: seconds, or a number with the unit ms, s, m or h; for ever below 0.
+    #[schema(schema_with = keep_schema)]
     keep_alive: Option<Value>,
+}
+
+schema!(format_schema, { "oneOf": [{ "type": ["string", "null"], "enum": ["", "json", null] }, { "type": "object" }] });
+schema!(think_schema, { "oneOf": [
+    { "type": ["boolean", "null"] },
+    { "type": "string", "enum": ["low", "medium", "high"] },
+] });
+schema!(keep_schema, { "oneOf": [
+    { "type": ["number", "null"] },
+    { "type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?(ms|s|m|h)?$" },
+] });
+
+/// The fields that settle how tokens are chosen, and this dialect's word for the most of them.
+fn options_schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+    use utoipa::PartialSchema;
+    let mut schema = serde_json::to_value(Choosing::schema()).unwrap_or_default();
+    schema["type"] = json!(["object", "null"]);
+    schema["properties"]["num_predict"] =
+        json!({ "type": ["integer", "null"], "minimum": i64::MIN, "maximum": i64::MAX });
+    schema_of(&schema)
 }
 
 /// Where the words of an answer go.
@@ -41,6 +70,18 @@ enum Place {
 }
 
 impl Sent {
+    /// Whether all of it makes sense, where nothing may be asked.
+    fn check(&self) -> Result<(), Problem> {
+        self.grammar()?;
+        self.keep()?;
+        self.set_reasoning(&mut Chat::new())?;
+        let choosing = self.choosing()?;
+        let usual = Defaults { sampling: Sampling::default(), is_stated: true, end_tokens: Vec::new() };
+        choosing.sampling(&usual)?;
+        choosing.max_tokens()?;
+        choosing.stops().map(|_| ())
+    }
+
     /// The request for an answer to a prompt.
     fn ask(&self, prompt: Prompt) -> Result<Ask, Problem> {
         Ok(Ask { grammar: self.grammar()?, ..Ask::new(prompt, self.choosing()?) })
@@ -111,12 +152,13 @@ impl Sent {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaAnswer)]
 struct Line<'a> {
     model: &'a str,
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<Value>,
+    message: Option<Message<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,8 +170,38 @@ struct Line<'a> {
     counts: Option<Counts>,
 }
 
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaMessage)]
+struct Message<'a> {
+    #[schema(pattern = "^assistant$")]
+    role: &'static str,
+    content: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    #[schema(required = false)]
+    thinking: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    tool_calls: Vec<AnswerCall>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaCall)]
+struct AnswerCall {
+    id: String,
+    function: AnswerFunction,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaCallFunction)]
+struct AnswerFunction {
+    name: String,
+    /// An object in this dialect.
+    #[schema(value_type = Object)]
+    arguments: Value,
+}
+
 /// Times are in nanoseconds.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Counts {
     total_duration: u64,
     load_duration: u64,
@@ -178,13 +250,8 @@ impl Place {
         calls: &[Call],
         done: Option<&Done>,
     ) -> Line<'a> {
-        let mut message = json!({ "role": "assistant", "content": text });
-        if !thinking.is_empty() {
-            message["thinking"] = thinking.into();
-        }
-        if !calls.is_empty() {
-            message["tool_calls"] = calls.iter().map(call_json).collect();
-        }
+        let tool_calls = calls.iter().map(AnswerCall::from).collect();
+        let message = Message { role: "assistant", content: text, thinking, tool_calls };
         let is_message = self == Self::Message;
         Line {
             model,
@@ -199,16 +266,16 @@ impl Place {
     }
 
     /// A whole answer.
-    fn whole(self, model: &str, whole: &Whole) -> Value {
-        let line = self.line(model, &whole.text, &whole.reasoning, &whole.calls, Some(&whole.done));
-        serde_json::to_value(line).unwrap_or_default()
+    fn whole<'a>(self, model: &'a str, whole: &'a Whole) -> Line<'a> {
+        self.line(model, &whole.text, &whole.reasoning, &whole.calls, Some(&whole.done))
     }
 }
 
-/// Arguments are an object in this dialect.
-fn call_json(call: &Call) -> Value {
-    let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
-    json!({ "id": call.id, "function": { "name": call.name, "arguments": arguments } })
+impl From<&Call> for AnswerCall {
+    fn from(call: &Call) -> Self {
+        let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
+        Self { id: call.id.clone(), function: AnswerFunction { name: call.name.clone(), arguments } }
+    }
 }
 
 /// A stream of lines.

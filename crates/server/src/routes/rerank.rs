@@ -6,26 +6,40 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::embeddings::{TEXTS_MAX, Usage};
 use crate::App;
 use crate::answers::blocking;
 use crate::body::{self, Fields};
 use crate::desk::Work;
+use crate::document::{Sheet, schema};
 use crate::error::{Dialect, Problem};
 use crate::wire::identifier;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Sent {
     model: Option<String>,
     query: String,
+    #[schema(schema_with = documents_schema)]
     documents: Vec<Value>,
+    #[schema(minimum = 1)]
     top_n: Option<u64>,
     return_documents: Option<bool>,
 }
 
-#[derive(Serialize)]
+schema!(documents_schema, { "type": "array", "minItems": 1, "maxItems": TEXTS_MAX, "items": { "oneOf": [
+    { "type": "string" },
+    { "type": "object", "required": ["text"], "properties": { "text": { "type": "string" } } },
+] } });
+
+pub fn sheet() -> Sheet {
+    let sheet = Sheet::new("Documents in the order in which they answer a query.");
+    sheet.takes::<Sent>().gives::<Ranking>().fails(&[404, 503])
+}
+
+#[derive(Serialize, ToSchema)]
 struct Ranking {
     id: String,
     model: String,
@@ -33,12 +47,18 @@ struct Ranking {
     usage: Usage,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Ranked {
     index: usize,
     relevance_score: f32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    document: Option<Value>,
+    document: Option<Document>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = RankedDocument)]
+struct Document {
+    text: String,
 }
 
 pub async fn rerank(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -74,7 +94,9 @@ async fn answer(app: &App, request: Request) -> Result<Response, Problem> {
     results.sort_by(|a, b| b.relevance_score.total_cmp(&a.relevance_score));
     results.truncate(sent.top_n.map_or(usize::MAX, |most| most as usize));
     if sent.return_documents == Some(true) {
-        results.iter_mut().for_each(|ranked| ranked.document = Some(json!({ "text": documents[ranked.index] })));
+        results.iter_mut().for_each(|ranked| {
+            ranked.document = Some(Document { text: documents[ranked.index].clone() });
+        });
     }
     let usage = Usage { prompt_tokens: read.tokens, total_tokens: read.tokens };
     Ok(Json(Ranking { id: identifier("rerank-"), model: model.name.clone(), results, usage }).into_response())

@@ -2,6 +2,7 @@
 
 mod events;
 mod items;
+mod shape;
 
 use std::sync::Arc;
 
@@ -11,44 +12,70 @@ use axum::response::{IntoResponse, Response};
 use kauri_engine::{Call, Done, Finish};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
-use super::chat_completions::set_effort;
+use super::chat_completions::{effort_schema, set_effort};
 use crate::App;
 use crate::answers::{Answers, Whole, blocking};
 use crate::ask::{Ask, Prompt};
 use crate::body::{self, Fields};
+use crate::document::{Sheet, schema};
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
 use crate::sse;
-use crate::wire::{identifier, now_s, read_format, read_tools};
+use crate::wire::{Choosing, SentTools, format_schema, identifier, now_s, read_format, read_tools};
 use events::Events;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Sent {
     model: Option<String>,
+    /// A text, or messages, calls and what came of them.
+    #[schema(schema_with = items::input_schema)]
     input: Value,
     instructions: Option<String>,
     stream: Option<bool>,
     text: Option<SentText>,
     reasoning: Option<SentReasoning>,
+    /// None: responses are not kept.
+    #[schema(schema_with = nothing_schema)]
     previous_response_id: Option<String>,
+    /// Not true: responses are not kept.
+    #[schema(schema_with = never_schema)]
     background: Option<bool>,
+    metadata: Option<serde_json::Map<String, Value>>,
+}
+
+/// What an answer says of how it was asked for, beside what readers of their own check.
+#[derive(Debug, Deserialize)]
+struct Said {
     temperature: Option<f64>,
     top_p: Option<f64>,
     max_output_tokens: Option<u64>,
     tools: Option<Value>,
     tool_choice: Option<Value>,
     parallel_tool_calls: Option<bool>,
-    metadata: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+schema!(nothing_schema, { "type": "null" });
+schema!(never_schema, { "type": ["boolean", "null"], "enum": [false, null] });
+
+pub fn sheet() -> Sheet {
+    let sheet = Sheet::new("Answers a conversation. Nothing is kept.").takes::<Choosing>().takes::<SentTools>();
+    let sheet = sheet.called("max_completion_tokens", "max_output_tokens").takes::<Sent>();
+    sheet.gives::<shape::Response>().streams_events::<shape::Event>().fails(&[404, 422, 503])
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ResponseText)]
 struct SentText {
+    #[schema(schema_with = format_schema)]
     format: Option<Value>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ResponseReasoning)]
 struct SentReasoning {
+    #[schema(schema_with = effort_schema)]
     effort: Option<String>,
 }
 
@@ -106,6 +133,7 @@ fn read(fields: &Fields) -> Result<(Ask, Manner), Problem> {
     let format = sent.text.and_then(|text| text.format);
     let grammar = read_format(format.as_ref(), "text.format")?;
     let ask = Ask { grammar, ..Ask::new(Prompt::chat(chat, offer), fields.read()?) };
+    let said: Said = fields.read()?;
     let frame = json!({
         "id": identifier("resp_"),
         "object": "response",
@@ -115,22 +143,22 @@ fn read(fields: &Fields) -> Result<(Ask, Manner), Problem> {
         "error": null,
         "incomplete_details": null,
         "instructions": sent.instructions,
-        "max_output_tokens": sent.max_output_tokens,
+        "max_output_tokens": said.max_output_tokens,
         "model": null,
         "output": [],
-        "parallel_tool_calls": sent.parallel_tool_calls.unwrap_or(true),
+        "parallel_tool_calls": said.parallel_tool_calls.unwrap_or(true),
         "previous_response_id": null,
         "reasoning": { "effort": effort, "summary": null },
         "store": false,
-        "temperature": sent.temperature,
+        "temperature": said.temperature,
         "text": { "format": format.unwrap_or_else(|| json!({ "type": "text" })) },
-        "tool_choice": sent.tool_choice.unwrap_or_else(|| json!("auto")),
-        "tools": sent.tools.unwrap_or_else(|| json!([])),
-        "top_p": sent.top_p,
+        "tool_choice": said.tool_choice.unwrap_or_else(|| json!("auto")),
+        "tools": said.tools.unwrap_or_else(|| json!([])),
+        "top_p": said.top_p,
         "truncation": "disabled",
         "usage": null,
         "user": null,
-        "metadata": sent.metadata.unwrap_or_else(|| json!({})),
+        "metadata": sent.metadata.unwrap_or_default(),
     });
     Ok((ask, Manner { model: sent.model, is_stream: sent.stream.unwrap_or(false), frame }))
 }

@@ -5,7 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 use kauri_engine::{Defaults, Sampling};
 use serde::Deserialize;
 use serde_json::{Map, Number, Value as Json};
+use utoipa::ToSchema;
 
+use crate::document::schema;
 use crate::error::Problem;
 
 /// What is sampled with where the model's makers say nothing.
@@ -13,35 +15,78 @@ const TEMPERATURE: f32 = 0.7;
 const TOP_P: f32 = 0.95;
 
 /// The fields of a request that settle how tokens are chosen. What is not there stays as the model's makers recommend.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub struct Choosing {
+    /// 0 always takes the most likely token.
+    #[schema(minimum = 0, maximum = 100)]
     temperature: Option<f32>,
+    #[schema(exclusive_minimum = 0, maximum = 1)]
     top_p: Option<f32>,
+    /// 0 and -1 are all.
+    #[schema(minimum = -1)]
     top_k: Option<i64>,
+    #[schema(minimum = 0, maximum = 1)]
     min_p: Option<f32>,
+    #[schema(minimum = -2, maximum = 2)]
     frequency_penalty: Option<f32>,
+    #[schema(minimum = -2, maximum = 2)]
     presence_penalty: Option<f32>,
+    /// Also called `repeat_penalty`.
     #[serde(alias = "repeat_penalty")]
+    #[schema(exclusive_minimum = 0, maximum = 100)]
     repetition_penalty: Option<f32>,
+    /// Also called `repeat_last_n`; -1 is the most.
     #[serde(alias = "repeat_last_n")]
+    #[schema(minimum = -1, maximum = 8192)]
     penalty_window: Option<i64>,
+    #[schema(minimum = 0, maximum = 100)]
     dry_multiplier: Option<f32>,
+    #[schema(minimum = 1, maximum = 100)]
     dry_base: Option<f32>,
+    #[schema(minimum = 1, maximum = 4294967295u32)]
     dry_allowed_length: Option<u32>,
+    #[schema(minimum = 0, maximum = 1000)]
     top_n_sigma: Option<f32>,
+    #[schema(exclusive_minimum = 0, maximum = 1)]
     typical_p: Option<f32>,
+    #[schema(minimum = 0, maximum = 1)]
     xtc_probability: Option<f32>,
+    #[schema(minimum = 0, maximum = 1)]
     xtc_threshold: Option<f32>,
+    #[schema(minimum = 0, maximum = 100)]
     mirostat_tau: Option<f32>,
+    #[schema(exclusive_minimum = 0, maximum = 1)]
     mirostat_eta: Option<f32>,
+    /// The same seed gives the same answer.
+    #[schema(schema_with = seed_schema)]
     seed: Option<Number>,
+    /// What is added to the logits of tokens, by their ids.
+    #[schema(schema_with = bias_schema)]
     logit_bias: Option<Map<String, Json>>,
+    /// What ends the answer, and is not part of it.
     #[serde(alias = "stop_sequences")]
+    #[schema(schema_with = stop_schema)]
     stop: Option<Json>,
+    /// What is left of the window where it is not said.
+    #[schema(minimum = 1)]
     max_tokens: Option<u64>,
+    /// The newer name, which counts where both are there.
     #[serde(alias = "max_output_tokens")]
+    #[schema(minimum = 1)]
     max_completion_tokens: Option<u64>,
 }
+
+schema!(seed_schema, { "type": ["integer", "null"], "minimum": i64::MIN, "maximum": u64::MAX });
+schema!(bias_schema, {
+    "type": ["object", "null"],
+    "propertyNames": { "type": "string", "pattern": "^[0-9]+$" },
+    "additionalProperties": { "type": "number", "minimum": -100, "maximum": 100 },
+});
+schema!(stop_schema, { "oneOf": [
+    { "type": "null" },
+    { "type": "string", "maxLength": 1024 },
+    { "type": "array", "items": { "type": "string", "maxLength": 1024, "minLength": 1 }, "maxItems": 16 },
+] });
 
 impl Choosing {
     /// These settings over the recommended ones.
@@ -124,12 +169,11 @@ impl Choosing {
     /// Where it is 0.
     pub fn max_tokens(&self) -> Result<Option<usize>, Problem> {
         let given = [("max_completion_tokens", self.max_completion_tokens), ("max_tokens", self.max_tokens)];
-        match given.iter().find_map(|(name, value)| Some((name, (*value)?))) {
-            Some((name, 0)) => Err(Problem::field(name, "must be at least 1")),
-            // No window is longer.
-            Some((_, most)) => Ok(Some(most.min(u64::from(u32::MAX)) as usize)),
-            None => Ok(None),
+        if let Some((name, _)) = given.iter().find(|(_, value)| *value == Some(0)) {
+            return Err(Problem::field(name, "must be at least 1"));
         }
+        // No window is longer.
+        Ok(given.iter().find_map(|(_, value)| *value).map(|most| most.min(u64::from(u32::MAX)) as usize))
     }
 }
 

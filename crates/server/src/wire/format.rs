@@ -3,7 +3,18 @@
 use kauri_engine::grammar::Grammar;
 use serde_json::Value as Json;
 
+use crate::document::schema;
 use crate::error::Problem;
+
+schema!(pub format_schema, { "oneOf": [
+    { "type": "null" },
+    { "type": "object", "required": ["type"], "properties": { "type": { "type": "string", "enum": ["text", "json_object"] } } },
+    { "type": "object", "required": ["type"], "properties": {
+        "type": { "type": "string", "enum": ["json_schema"] },
+        "json_schema": { "type": "object", "required": ["schema"], "properties": { "schema": { "type": ["object", "boolean"] } } },
+        "schema": { "type": ["object", "boolean"], "description": "Where there is no `json_schema`." },
+    } },
+] });
 
 /// Reads the format found at `place`; nothing where it is text.
 ///

@@ -2,12 +2,13 @@
 
 use kauri_engine::{Likelihood, Tokenizer};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// What is said of a token that cannot come: JSON has no infinity.
 const NEVER: f32 = -9999.0;
 
 /// A token of a choice.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct ChoiceLikelihood {
     #[serde(flatten)]
     pub token: TokenLikelihood,
@@ -15,7 +16,7 @@ pub struct ChoiceLikelihood {
 }
 
 /// A token and how likely it was.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct TokenLikelihood {
     /// Its text; what is no whole character is shown by a sign.
     pub token: String,

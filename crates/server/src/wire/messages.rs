@@ -1,43 +1,85 @@
 //! Messages as OpenAI's clients send them, and as their servers do.
 
 use kauri_engine::{Call, Chat, Message};
-use serde::Deserialize;
-use serde_json::{Value as Json, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+use utoipa::ToSchema;
 
 use crate::body::Fields;
+use crate::document::schema;
 use crate::error::Problem;
 
 /// Most messages of a conversation.
 const MESSAGES_MAX: usize = 10_000;
 
-#[derive(Debug, Deserialize)]
-struct Sent {
+/// The conversation.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct SentMessages {
+    #[schema(min_items = 1, max_items = 10000)]
     messages: Vec<SentMessage>,
 }
 
-#[derive(Debug, Deserialize)]
+/// A message.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = Message)]
 struct SentMessage {
+    #[schema(schema_with = role_schema)]
     role: String,
+    /// An assistant's may be missing.
+    #[schema(schema_with = content_schema)]
     content: Option<Json>,
     name: Option<String>,
     #[serde(alias = "reasoning")]
     reasoning_content: Option<String>,
+    /// An assistant's alone.
     tool_calls: Option<Vec<SentCall>>,
     tool_call_id: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = MessageCall)]
 struct SentCall {
     #[serde(default)]
     id: String,
     function: SentFunction,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = MessageCallFunction)]
 struct SentFunction {
     name: String,
     /// A string of JSON; some clients send the object.
     arguments: Json,
+}
+
+schema!(role_schema, { "type": "string", "enum": ["system", "developer", "user", "assistant", "tool", "function"] });
+schema!(pub content_schema, { "oneOf": [
+    { "type": "null" },
+    { "type": "string" },
+    { "type": "array", "items": { "oneOf": [
+        { "type": "string" },
+        { "type": "object", "required": ["type", "text"], "properties": {
+            "type": { "type": "string", "enum": ["text", "input_text", "output_text"] }, "text": { "type": "string" } } },
+        { "type": "object", "required": ["type", "refusal"], "properties": {
+            "type": { "type": "string", "enum": ["refusal"] }, "refusal": { "type": "string" } } },
+    ] } },
+] });
+
+/// A call as an answer has it.
+#[derive(Serialize, ToSchema)]
+pub struct AnswerCall {
+    id: String,
+    #[serde(rename = "type")]
+    #[schema(pattern = "^function$")]
+    kind: &'static str,
+    function: AnswerFunction,
+}
+
+#[derive(Serialize, ToSchema)]
+struct AnswerFunction {
+    name: String,
+    /// The text of a JSON object.
+    arguments: String,
 }
 
 /// Reads the messages of a conversation.
@@ -45,7 +87,7 @@ struct SentFunction {
 /// # Errors
 /// Names what is no message, or holds what no model here reads.
 pub fn read_messages(fields: &Fields) -> Result<Chat, Problem> {
-    let sent: Sent = fields.read()?;
+    let sent: SentMessages = fields.read()?;
     if sent.messages.is_empty() {
         return Err(Problem::field("messages", "must hold at least one message"));
     }
@@ -73,7 +115,7 @@ impl SentMessage {
         };
         let content =
             self.content.as_ref().map_or(Ok(String::new()), |json| text_of(json, &format!("{place}.content")))?;
-        if self.content.as_ref().is_none_or(Json::is_null) && self.tool_calls.is_none() && role != "assistant" {
+        if self.content.as_ref().is_none_or(Json::is_null) && role != "assistant" {
             return Err(Problem::field(&format!("{place}.content"), "is missing"));
         }
         let calls = self.tool_calls.unwrap_or_default();
@@ -136,19 +178,19 @@ pub fn text_of(content: &Json, place: &str) -> Result<String, Problem> {
 }
 
 /// Calls as an answer has them.
-pub fn calls_json(calls: &[Call]) -> Json {
-    let call = |call: &Call| {
-        json!({
-            "id": call.id,
-            "type": "function",
-            "function": { "name": call.name, "arguments": call.arguments },
-        })
+pub fn answer_calls(calls: Vec<Call>) -> Vec<AnswerCall> {
+    let call = |Call { id, name, arguments }: Call| AnswerCall {
+        id,
+        kind: "function",
+        function: AnswerFunction { name, arguments },
     };
-    calls.iter().map(call).collect()
+    calls.into_iter().map(call).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn read(messages: &Json) -> Result<Chat, Problem> {

@@ -3,13 +3,18 @@
 use kauri_engine::{Tool, Tools, tools};
 use serde::Deserialize;
 use serde_json::Value as Json;
+use utoipa::ToSchema;
 
 use crate::body::Fields;
+use crate::document::schema;
 use crate::error::Problem;
 
-#[derive(Debug, Deserialize)]
-struct Sent {
+/// What may be called, and what must be.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct SentTools {
+    #[schema(schema_with = tools_schema)]
     tools: Option<Json>,
+    #[schema(schema_with = choice_schema)]
     tool_choice: Option<Json>,
     parallel_tool_calls: Option<bool>,
 }
@@ -22,12 +27,40 @@ pub struct Offer {
     pub relaxed: Option<Tools>,
 }
 
+schema!(choice_schema, { "oneOf": [
+    { "type": "null" },
+    { "type": "string", "enum": ["none", "auto", "required", "any"] },
+    { "type": "object", "required": ["function"], "properties": {
+        "function": { "type": "object", "required": ["name"], "properties": { "name": { "type": "string" } } } } },
+    { "type": "object", "required": ["name"], "properties": { "name": { "type": "string" } } },
+] });
+
+/// A function, as it is or as the member of an object.
+pub fn tools_schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+    let function = serde_json::json!({ "type": "object", "required": ["name"], "properties": {
+        "name": { "type": "string", "pattern": "^[A-Za-z0-9_./:-]{1,128}$" },
+        "description": { "type": ["string", "null"] },
+        "parameters": { "type": ["object", "null"] },
+        "strict": { "type": ["boolean", "null"] },
+    } });
+    let mut bare = function.clone();
+    bare["properties"]["type"] = serde_json::json!({ "type": ["string", "null"], "enum": ["function", null] });
+    let kind = bare["properties"]["type"].clone();
+    let whole = serde_json::json!({ "type": "object", "required": ["function"],
+        "properties": { "type": kind, "function": function } });
+    crate::document::schema_of(&serde_json::json!({ "oneOf": [
+        { "type": "null" },
+        { "type": "array", "maxItems": tools::TOOLS_MAX, "items": { "anyOf": [whole, bare] } },
+    ] }))
+}
+
 impl Offer {
     /// Of a list of tools, each in the form that [`Tool::list`] reads.
     ///
     /// # Errors
     /// Names what is no tool.
     pub fn new(list: Vec<Json>, choice: &tools::Choice, parallel: bool) -> Result<Self, Problem> {
+        list.iter().enumerate().try_for_each(|(index, tool)| check(tool, index))?;
         let insists = |tool: &Json| tool.get("function").unwrap_or(tool).get("strict") == Some(&Json::Bool(true));
         let insisting: Vec<bool> = list.iter().map(insists).collect();
         let strict = Tool::list(&Json::Array(list)).map_err(of_tools)?;
@@ -42,12 +75,30 @@ impl Offer {
     }
 }
 
+/// What a tool may be called and told, where that can be said of one alone.
+fn check(tool: &Json, index: usize) -> Result<(), Problem> {
+    let wrong = |field: &str, message: &str| Err(Problem::field(&format!("tools[{index}].{field}"), message));
+    match tool.get("type") {
+        None | Some(Json::Null) => {}
+        Some(Json::String(kind)) if kind == "function" => {}
+        Some(other) => return wrong("type", &format!("{other} is nothing that runs here; give functions")),
+    }
+    let function = tool.get("function").unwrap_or(tool);
+    if !function.get("description").is_none_or(|text| text.is_null() || text.is_string()) {
+        return wrong("function.description", "must be a string");
+    }
+    if !function.get("strict").is_none_or(|strict| strict.is_null() || strict.is_boolean()) {
+        return wrong("function.strict", "must be true or false");
+    }
+    Ok(())
+}
+
 /// Reads the tools of a request; none where there are none, or none may be called.
 ///
 /// # Errors
 /// Names what is no tool, or no choice.
 pub fn read_tools(fields: &Fields) -> Result<Option<Offer>, Problem> {
-    let sent: Sent = fields.read()?;
+    let sent: SentTools = fields.read()?;
     let Some(choice) = read_choice(sent.tool_choice.as_ref())? else { return Ok(None) };
     let list = match &sent.tools {
         None | Some(Json::Null) => &[][..],
@@ -61,15 +112,6 @@ pub fn read_tools(fields: &Fields) -> Result<Option<Offer>, Problem> {
                 Err(Problem::field("tool_choice", "asks for a call, and there are no tools"))
             }
         };
-    }
-    for (index, tool) in list.iter().enumerate() {
-        match tool.get("type").and_then(Json::as_str) {
-            None | Some("function") => {}
-            Some(other) => {
-                let message = format!("{other:?} is nothing that runs here; give functions");
-                return Err(Problem::field(&format!("tools[{index}].type"), message));
-            }
-        }
     }
     Offer::new(list.to_vec(), &choice, sent.parallel_tool_calls.unwrap_or(true)).map(Some)
 }
@@ -130,6 +172,9 @@ mod tests {
             (json!({ "tool_choice": "required" }), "tool_choice"),
             (json!({ "tools": 7 }), "tools"),
             (json!({ "tools": [{ "type": "web_search" }] }), "tools[0].type"),
+            (json!({ "tools": [{ "type": 7, "function": { "name": "f" } }] }), "tools[0].type"),
+            (json!({ "tools": [{ "name": "f", "description": 7 }] }), "tools[0].function.description"),
+            (json!({ "tools": [{ "name": "f", "strict": "yes" }] }), "tools[0].function.strict"),
             (json!({ "tools": [tool, tool] }), "tools[1].function.name"),
             (json!({ "tools": [tool], "parallel_tool_calls": "yes" }), "parallel_tool_calls"),
         ] {

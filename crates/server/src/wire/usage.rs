@@ -2,9 +2,10 @@
 
 use kauri_engine::{Done, Finish};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Tokens that requests took together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Usage {
     pub prompt_tokens: usize,
     pub completion_tokens: usize,
@@ -14,20 +15,20 @@ pub struct Usage {
 }
 
 /// Of the tokens of prompts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct PromptDetails {
     /// Known from before.
     pub cached_tokens: usize,
 }
 
 /// Of the tokens of answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CompletionDetails {
     pub reasoning_tokens: usize,
 }
 
 /// How long it took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct Timings {
     pub ttft_ms: f64,
     pub prefill_tokens_per_s: f64,
@@ -35,7 +36,7 @@ pub struct Timings {
 }
 
 /// What a stream is to end with.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 pub struct StreamOptions {
     include_usage: Option<bool>,
 }

@@ -128,7 +128,7 @@ impl Arguments {
         let name = self.model.model.as_deref();
         let mut engine = Engine::load(name, &options).map_err(|error| about_model(name, error))?;
         if let Some(cache) = cache {
-            engine.remember(&cache.remembering(0.0)?)?;
+            engine.remember(&cache.remembering(0.0))?;
         }
         if engine.window_tokens() < needed {
             let window = engine.window_tokens();

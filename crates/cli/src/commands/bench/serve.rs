@@ -317,7 +317,7 @@ impl Arguments {
         options.batch_tokens = options.batch_tokens.max(sequences);
         options.cache_tokens = self.cache_tokens;
         options.context_tokens = options.context_tokens.or(Some(needed));
-        let remembering = self.cache.remembering(self.cache_ram_gb)?;
+        let remembering = self.cache.remembering(self.cache_ram_gb);
         let mut engine = match Engine::load(self.model.model.as_deref(), &options) {
             Err(Error::Window(window)) if window.asked == needed => {
                 let trained = window.trained;

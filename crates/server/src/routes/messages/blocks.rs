@@ -3,24 +3,58 @@
 use kauri_engine::{Call, Chat, Message};
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::body::Fields;
+use crate::document::schema;
 use crate::error::Problem;
-use crate::wire::text_of;
+use crate::wire::{content_schema, text_of};
 
 /// Most messages of a conversation.
 const MESSAGES_MAX: usize = 10_000;
 
-#[derive(Debug, Deserialize)]
-struct Sent {
+/// The conversation.
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct Sent {
+    #[schema(schema_with = content_schema)]
     system: Option<Value>,
+    #[schema(min_items = 1, max_items = 10000)]
     messages: Vec<SentMessage>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = AnthropicSentMessage)]
 struct SentMessage {
+    #[schema(schema_with = role_schema)]
     role: String,
+    #[schema(schema_with = blocks_schema)]
     content: Value,
+}
+
+schema!(role_schema, { "type": "string", "enum": ["user", "assistant", "system"] });
+
+/// A text, or blocks of every kind that is read.
+fn blocks_schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+    use serde_json::json;
+    let text = json!({ "type": "string" });
+    let block = |kind: &str, properties: Value| {
+        let mut required = vec!["type".to_owned()];
+        required.extend(properties.as_object().into_iter().flatten().map(|(name, _)| name.clone()));
+        let mut all = json!({ "type": { "type": "string", "enum": [kind] } });
+        for (name, schema) in properties.as_object().into_iter().flatten() {
+            all[name] = schema.clone();
+        }
+        json!({ "type": "object", "required": required, "properties": all })
+    };
+    let mut result = block("tool_result", json!({ "tool_use_id": text }));
+    result["properties"]["content"] = serde_json::to_value(content_schema()).unwrap_or_default();
+    crate::document::schema_of(&json!({ "oneOf": [text, { "type": "array", "items": { "oneOf": [
+        block("text", json!({ "text": text })),
+        block("thinking", json!({ "thinking": text })),
+        block("redacted_thinking", json!({})),
+        block("tool_use", json!({ "id": text, "name": text, "input": { "type": "object" } })),
+        result,
+    ] } }] }))
 }
 
 /// Reads the messages of a conversation, and what the system says before them.

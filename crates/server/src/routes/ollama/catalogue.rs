@@ -6,43 +6,116 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::App;
 use crate::answers::blocking;
 use crate::body::{self, Fields};
+use crate::document::{Sheet, schema};
 use crate::error::{Dialect, Problem};
 use crate::models::{self, Known};
 use crate::wire::timestamp;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Sent {
+    /// Also called `name`.
     #[serde(alias = "name")]
     model: String,
 }
 
-pub async fn tags(State(app): State<Arc<App>>) -> Json<Value> {
-    let models: Vec<Value> = app.models.all().into_iter().map(|(known, _)| entry(known)).collect();
-    Json(json!({ "models": models }))
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaModels)]
+pub struct Models {
+    models: Vec<Model>,
 }
 
-pub async fn running(State(app): State<Arc<App>>) -> Json<Value> {
-    let running = |known: &Known| {
-        let mut entry = entry(known);
-        entry["size_vram"] = 0.into();
-        entry["context_length"] = known.facts.context_tokens.into();
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaModel)]
+struct Model {
+    name: String,
+    model: String,
+    modified_at: String,
+    size: u64,
+    digest: String,
+    details: Details,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_vram: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_length: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<&'static str>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaDetails)]
+struct Details {
+    parent_model: &'static str,
+    format: &'static str,
+    family: &'static str,
+    families: Vec<&'static str>,
+    parameter_size: String,
+    quantization_level: &'static str,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaVersion)]
+pub struct Version {
+    version: &'static str,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaDescription)]
+struct Description {
+    modelfile: &'static str,
+    parameters: &'static str,
+    template: Option<String>,
+    details: Details,
+    #[schema(value_type = Object)]
+    model_info: Value,
+    #[schema(schema_with = capabilities_schema)]
+    capabilities: Vec<&'static str>,
+    modified_at: String,
+}
+
+schema!(capabilities_schema, { "type": "array", "items": {
+    "type": "string", "enum": ["completion", "embedding", "tools", "thinking"] } });
+
+pub fn tags_sheet() -> Sheet {
+    Sheet::new("The models that can be asked. Loads none.").gives::<Models>()
+}
+
+pub fn running_sheet() -> Sheet {
+    Sheet::new("The models that are loaded.").gives::<Models>()
+}
+
+pub fn version_sheet() -> Sheet {
+    Sheet::new("The program's version.").gives::<Version>()
+}
+
+pub fn show_sheet() -> Sheet {
+    Sheet::new("What a model is. Loads none.").takes::<Sent>().gives::<Description>().fails(&[404])
+}
+
+pub async fn tags(State(app): State<Arc<App>>) -> Json<Models> {
+    Json(Models { models: app.models.all().into_iter().map(|(known, _)| entry(&known)).collect() })
+}
+
+pub async fn running(State(app): State<Arc<App>>) -> Json<Models> {
+    let running = |known: &Known| Model {
+        size_vram: Some(0),
+        context_length: Some(known.facts.context_tokens),
         // Nobody knows who asks for it next.
-        entry["expires_at"] = "9999-12-31T23:59:59Z".into();
-        entry
+        expires_at: Some("9999-12-31T23:59:59Z"),
+        ..entry(known)
     };
     let loaded = app.models.all().into_iter().filter(|(_, state)| *state == models::State::Loaded);
-    let models: Vec<Value> = loaded.map(|(known, _)| running(known)).collect();
-    Json(json!({ "models": models }))
+    Json(Models { models: loaded.map(|(known, _)| running(&known)).collect() })
 }
 
-pub async fn version() -> Json<Value> {
-    Json(json!({ "version": env!("CARGO_PKG_VERSION") }))
+pub async fn version() -> Json<Version> {
+    Json(Version { version: env!("CARGO_PKG_VERSION") })
 }
 
 pub async fn show(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -53,7 +126,7 @@ async fn describe(app: &App, request: Request) -> Result<Response, Problem> {
     let bytes = body::read(request, app.body_limits).await?;
     let fields = blocking(move || Fields::parse(&bytes)).await??;
     let sent: Sent = fields.read()?;
-    let model = app.models.look_up(&sent.model)?;
+    let model = &app.models.look_up(&sent.model)?;
     let facts = &model.facts;
     let mut capabilities = Vec::new();
     capabilities.push(if facts.writes { "completion" } else { "embedding" });
@@ -64,52 +137,56 @@ async fn describe(app: &App, request: Request) -> Result<Response, Problem> {
         capabilities.push("thinking");
     }
     let architecture = facts.architecture;
-    let info = json!({
+    let model_info = json!({
         "general.architecture": architecture,
         "general.parameter_count": facts.parameters,
         format!("{architecture}.context_length"): facts.context_tokens,
         format!("{architecture}.block_count"): facts.layers,
         format!("{architecture}.embedding_length"): facts.hidden,
     });
-    let answer = json!({
-        "modelfile": "",
-        "parameters": "",
-        "template": facts.template,
-        "details": details(model),
-        "model_info": info,
-        "capabilities": capabilities,
-        "modified_at": modified(model),
-    });
+    let answer = Description {
+        modelfile: "",
+        parameters: "",
+        template: facts.template.clone(),
+        details: details(model),
+        model_info,
+        capabilities,
+        modified_at: modified(model),
+    };
     Ok(Json(answer).into_response())
 }
 
-fn entry(model: &Known) -> Value {
-    json!({
-        "name": model.entry.name,
-        "model": model.entry.name,
-        "modified_at": modified(model),
-        "size": model.facts.bytes,
-        "digest": blake3::hash(model.entry.name.as_bytes()).to_hex().as_str(),
-        "details": details(model),
-    })
+fn entry(model: &Known) -> Model {
+    let name = &model.entry.name;
+    Model {
+        name: name.clone(),
+        model: name.clone(),
+        modified_at: modified(model),
+        size: model.facts.bytes,
+        digest: blake3::hash(name.as_bytes()).to_hex().to_string(),
+        details: details(model),
+        size_vram: None,
+        context_length: None,
+        expires_at: None,
+    }
 }
 
 fn modified(model: &Known) -> String {
     timestamp(Duration::from_secs(model.found_s))
 }
 
-fn details(model: &Known) -> Value {
+fn details(model: &Known) -> Details {
     let facts = &model.facts;
     let billions = facts.parameters as f64 / 1e9;
-    let size = if billions >= 1.0 { format!("{billions:.1}B") } else { format!("{:.1}M", billions * 1e3) };
-    json!({
-        "parent_model": "",
-        "format": facts.format,
-        "family": facts.architecture,
-        "families": [facts.architecture],
-        "parameter_size": size,
-        "quantization_level": quantization(model),
-    })
+    let parameter_size = if billions >= 1.0 { format!("{billions:.1}B") } else { format!("{:.1}M", billions * 1e3) };
+    Details {
+        parent_model: "",
+        format: facts.format,
+        family: facts.architecture,
+        families: vec![facts.architecture],
+        parameter_size,
+        quantization_level: quantization(model),
+    }
 }
 
 /// How most of the bytes are stored.

@@ -7,32 +7,47 @@ use axum::response::Response;
 use kauri_engine::{Call, Chat, Message, tools};
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
-use super::{Place, Sent};
+use super::{Line, Place, Sent};
 use crate::App;
 use crate::answers::{Answers, blocking};
 use crate::ask::Prompt;
 use crate::body::{self, Fields};
+use crate::document::{Sheet, schema};
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
-use crate::wire::Offer;
+use crate::wire::{Offer, tools_schema};
 
 /// Most messages of a conversation.
 const MESSAGES_MAX: usize = 10_000;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct SentChat {
     #[serde(default)]
+    #[schema(min_items = 1, max_items = 10000, required = true)]
     messages: Vec<SentMessage>,
+    #[schema(schema_with = tools_schema)]
     tools: Option<Vec<Value>>,
 }
 
-#[derive(Debug, Deserialize)]
+schema!(role_schema, { "type": "string", "enum": ["system", "user", "assistant", "tool"] });
+
+pub fn sheet() -> Sheet {
+    let sheet = Sheet::new("Answers a conversation.").takes::<Sent>().takes::<SentChat>();
+    sheet.gives::<Line<'_>>().streams::<Line<'_>>("application/x-ndjson").fails(&[404, 422, 503])
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = OllamaSentMessage)]
 struct SentMessage {
+    #[schema(schema_with = role_schema)]
     role: String,
     #[serde(default)]
     content: Option<String>,
     thinking: Option<String>,
+    /// None: models here read text.
+    #[schema(max_items = 0)]
     images: Option<Vec<Value>>,
     tool_calls: Option<Vec<SentCall>>,
     #[serde(alias = "name")]
@@ -40,14 +55,16 @@ struct SentMessage {
     tool_call_id: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = OllamaSentCall)]
 struct SentCall {
     #[serde(default)]
     id: Option<String>,
     function: SentFunction,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = OllamaSentFunction)]
 struct SentFunction {
     name: String,
     arguments: Value,
@@ -62,6 +79,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
     let work = move || {
         let fields = Fields::parse(&bytes)?;
         let sent: Sent = fields.read()?;
+        sent.check()?;
         let ask = sent.ask(read(&sent, fields.read()?)?)?;
         Ok::<_, Problem>((sent, ask))
     };

@@ -7,21 +7,40 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use kauri_engine::Wanted;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
 
-use super::super::embeddings::{dimensions, read_inputs};
+use super::super::embeddings::{dimensions, inputs_schema, read_inputs};
 use crate::App;
 use crate::answers::blocking;
 use crate::body::{self, Fields};
 use crate::desk::Work;
+use crate::document::Sheet;
 use crate::error::{Dialect, Problem};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct Sent {
     model: Option<String>,
+    #[schema(schema_with = inputs_schema)]
     input: Value,
+    #[schema(minimum = 1, maximum = 4294967295u32)]
     dimensions: Option<u64>,
+}
+
+/// Times are in nanoseconds.
+#[derive(Serialize, ToSchema)]
+#[schema(as = OllamaEmbeddings)]
+struct Embeddings {
+    model: String,
+    embeddings: Vec<Vec<f32>>,
+    total_duration: u64,
+    load_duration: u64,
+    prompt_eval_count: usize,
+}
+
+pub fn sheet() -> Sheet {
+    Sheet::new("Texts as vectors of length one.").takes::<Sent>().gives::<Embeddings>().fails(&[404, 503])
 }
 
 pub async fn embed(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -37,12 +56,12 @@ async fn answer(app: &App, request: Request) -> Result<Response, Problem> {
     let wanted = Wanted { dimensions: dimensions(sent.dimensions)?, ..Wanted::default() };
     let model = app.models.get(sent.model.as_deref()).await?;
     let read = model.desk().await?.read(Work::Embed { texts, wanted }).await?;
-    let answer = json!({
-        "model": model.name,
-        "embeddings": read.vectors,
-        "total_duration": start.elapsed().as_nanos() as u64,
-        "load_duration": 0,
-        "prompt_eval_count": read.tokens,
-    });
+    let answer = Embeddings {
+        model: model.name.clone(),
+        embeddings: read.vectors,
+        total_duration: start.elapsed().as_nanos() as u64,
+        load_duration: 0,
+        prompt_eval_count: read.tokens,
+    };
     Ok(Json(answer).into_response())
 }

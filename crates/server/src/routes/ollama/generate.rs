@@ -8,23 +8,33 @@ use axum::response::{IntoResponse, Response};
 use kauri_engine::Chat;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
-use super::{Place, Sent};
+use super::{Line, Place, Sent};
 use crate::App;
 use crate::answers::{Answers, blocking};
 use crate::ask::Prompt;
 use crate::body::{self, Fields};
+use crate::document::Sheet;
 use crate::error::{Dialect, Problem};
 use crate::guard::Caller;
 use crate::wire::now;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 struct SentPrompt {
+    /// Where there is none, the model is loaded.
     prompt: Option<String>,
     suffix: Option<String>,
     system: Option<String>,
     raw: Option<bool>,
+    /// None: models here read text.
+    #[schema(max_items = 0)]
     images: Option<Vec<Value>>,
+}
+
+pub fn sheet() -> Sheet {
+    let sheet = Sheet::new("Answers one prompt, or loads a model.").takes::<Sent>().takes::<SentPrompt>();
+    sheet.gives::<Line<'_>>().streams::<Line<'_>>("application/x-ndjson").fails(&[404, 422, 503])
 }
 
 pub async fn generate(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
@@ -36,6 +46,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
     let work = move || {
         let fields = Fields::parse(&bytes)?;
         let sent: Sent = fields.read()?;
+        sent.check()?;
         let prompt = read(&sent, fields.read()?)?;
         let ask = prompt.map(|prompt| sent.ask(prompt)).transpose()?;
         Ok::<_, Problem>((sent, ask))

@@ -4,10 +4,35 @@ use kauri_engine::{Call, Chat, Message};
 use serde_json::Value;
 
 use crate::error::Problem;
-use crate::wire::text_of;
+use crate::wire::{content_schema, text_of};
 
 /// Most items of a conversation.
 const ITEMS_MAX: usize = 10_000;
+
+/// What [`read_input`] takes.
+pub fn input_schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+    use serde_json::json;
+    let text = json!({ "type": "string" });
+    let content = serde_json::to_value(content_schema()).unwrap_or_default();
+    let item = |kind: Value, required: &[&str], properties: Value| {
+        let mut all = json!({ "type": kind });
+        for (name, schema) in properties.as_object().into_iter().flatten() {
+            all[name] = schema.clone();
+        }
+        json!({ "type": "object", "required": required, "properties": all })
+    };
+    let kind = |kind: &str| json!({ "type": "string", "enum": [kind] });
+    let roles = json!({ "type": "string", "enum": ["developer", "system", "user", "assistant"] });
+    let calls = json!({ "call_id": text, "name": text, "arguments": text });
+    crate::document::schema_of(
+        &json!({ "oneOf": [text, { "type": "array", "minItems": 1, "maxItems": ITEMS_MAX, "items": { "oneOf": [
+        item(kind("message"), &["role"], json!({ "role": roles, "content": content })),
+        item(kind("function_call"), &["type", "call_id", "name", "arguments"], calls),
+        item(kind("function_call_output"), &["type", "call_id"], json!({ "call_id": text, "output": content })),
+        item(kind("reasoning"), &["type"], json!({})),
+    ] } }] }),
+    )
+}
 
 /// Reads the input, and what the developer says before it.
 ///
@@ -40,7 +65,11 @@ fn read_item(item: &Value, place: &str, messages: &mut Vec<Message>) -> Result<(
         let text = item.get(name).and_then(Value::as_str).map(str::to_owned);
         text.ok_or_else(|| Problem::field(&format!("{place}.{name}"), "must be a string"))
     };
-    match item.get("type").and_then(Value::as_str).unwrap_or("message") {
+    let kind = match item.get("type") {
+        None => Some("message"),
+        Some(kind) => kind.as_str(),
+    };
+    match kind.ok_or_else(|| Problem::field(&format!("{place}.type"), "must be a string"))? {
         "message" => {
             let role = match text("role")?.as_str() {
                 "developer" | "system" => "system",
