@@ -160,23 +160,24 @@ impl Sheet {
 
     /// The schema of a type, and those that it names kept; `exact` ones have no other fields.
     fn learn<T: ToSchema>(&mut self, exact: bool) -> Json {
-        let read = |schema: &RefOr<Schema>, known: &BTreeMap<String, Json>| {
-            let mut json = serde_json::to_value(schema).expect("a schema is JSON");
-            flatten(&mut json, known);
+        let json = |schema: &RefOr<Schema>| serde_json::to_value(schema).expect("a schema is JSON");
+        let mut named = Vec::new();
+        T::schemas(&mut named);
+        let named: BTreeMap<String, Json> = named.iter().map(|(name, schema)| (name.clone(), json(schema))).collect();
+        let read = |mut json: Json| {
+            flatten(&mut json, &named);
             bound(&mut json);
             if exact {
                 close(&mut json);
             }
             json
         };
-        let mut named = Vec::new();
-        T::schemas(&mut named);
-        for (name, schema) in named {
-            let schema = read(&schema, &self.schemas);
+        for (name, schema) in &named {
+            let schema = read(schema.clone());
             let known = self.schemas.insert(name.clone(), schema.clone());
             debug_assert!(known.is_none_or(|known| known == schema), "two schemas are called {name}");
         }
-        read(&<T as PartialSchema>::schema(), &self.schemas)
+        read(json(&<T as PartialSchema>::schema()))
     }
 
     fn operation(mut self, path: &str, method: &str, schemas: &mut BTreeMap<String, Json>) -> Json {

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::path::Path;
 
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use kauri_server::{Entry, GivenKey, Keys};
 use toml::Spanned;
@@ -102,7 +103,8 @@ impl File<'_> {
             let argument = found.ok_or_else(|| self.wrong(span.clone(), &unknown(key, &command)))?;
             let values = self.values(argument, key, value)?;
             self.check(argument, key, &values, value.span())?;
-            if !given.has(argument.get_id().as_str()) {
+            let others = command.get_arg_conflicts_with(argument);
+            if ![argument].into_iter().chain(others).any(|argument| given.has(argument.get_id().as_str())) {
                 write(argument, &values, &mut words);
             }
         }
@@ -149,8 +151,12 @@ impl File<'_> {
     fn check(&self, argument: &Arg, key: &str, values: &[OsString], span: Range<usize>) -> Result<(), BadInput> {
         let mut words: Vec<OsString> = vec!["kauri serve".into()];
         write(argument, values, &mut words);
-        let outcome = command().try_get_matches_from(words);
-        outcome.map_err(|error| self.wrong(span.clone(), &format!("{key}: {}", first_line(&error))))?;
+        match command().try_get_matches_from(words) {
+            Ok(_) => {}
+            // What else it needs, or cannot stand beside, is seen when all is read together.
+            Err(error) if matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::ArgumentConflict) => {}
+            Err(error) => return Err(self.wrong(span, &format!("{key}: {}", first_line(&error)))),
+        }
         if argument.is_positional() {
             for value in values {
                 Entry::parse(&value.to_string_lossy())
@@ -310,6 +316,13 @@ mod tests {
         "\"7\"".to_owned()
     }
 
+    /// Reads a key that may need others beside it.
+    fn read_alone(text: &str) {
+        if let Err(error) = read(text, &[]) {
+            assert!(error.contains("required arguments"), "{text}: {error}");
+        }
+    }
+
     #[test]
     fn every_option_of_the_command_is_a_key() {
         let command = command();
@@ -319,9 +332,7 @@ mod tests {
             if NOT_IN_FILES.contains(&long) {
                 continue;
             }
-            let text = format!("{long} = {}", example(argument));
-            let file = File { name: "kauri.toml", text: &text };
-            file.read(&Given::default()).unwrap_or_else(|error| panic!("{text}: {}", error.0));
+            read_alone(&format!("{long} = {}", example(argument)));
             count += 1;
         }
         assert!(count >= 20, "{count}");
@@ -334,21 +345,19 @@ mod tests {
     fn the_example_has_every_option_and_says_what_holds_anyway() {
         let said = read(EXAMPLE, &[]).unwrap();
         assert_eq!(said.arguments.models, ["kauri-nano=kauri-nano"]);
-        // What is behind a mark is read, too.
-        let whole: String = EXAMPLE
-            .lines()
-            .map(|line| {
-                line.strip_prefix("# ").filter(|rest| rest.contains(" = ") || rest.starts_with('[')).unwrap_or(line)
-            })
-            .fold(String::new(), |whole, line| whole + line + "\n");
-        let said = read(&whole, &[]).unwrap();
-        assert!(said.keys.is_some_and(|keys| keys.len() == 2), "{whole}");
+        // What is behind a mark can be read, too.
+        let whole: Vec<&str> = EXAMPLE.lines().map(|line| line.strip_prefix("# ").unwrap_or(line)).collect();
+        let keys = whole.iter().position(|line| *line == "[[keys]]").expect("it shows keys");
+        let keys = whole[keys..].join("\n").replace('#', "\n#");
+        assert!(read(&keys, &[]).unwrap().keys.is_some_and(|keys| keys.len() == 2), "{keys}");
         for argument in command().get_arguments() {
             let Some(name) = name_of(argument).filter(|name| !matches!(*name, "api-key-file" | "models")) else {
                 continue;
             };
-            let line = whole.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix('='));
-            let value = line.unwrap_or_else(|| panic!("deploy/kauri.toml does not have {name}"));
+            let value = |line: &&str| line.strip_prefix(name)?.trim_start().strip_prefix('=').map(str::to_owned);
+            let value = whole.iter().find_map(value);
+            let value = value.unwrap_or_else(|| panic!("deploy/kauri.toml does not have {name}"));
+            read_alone(&format!("{name} = {value}"));
             if let [default] = argument.get_default_values() {
                 let value = value.split('#').next().unwrap_or_default().trim().trim_matches('"');
                 let number = |text: &str| text.parse::<f64>().ok();
