@@ -3,9 +3,12 @@
 //! A step is a batch: the next token of every answer that is being written, and chunks of prompts under a token budget that is
 //! smaller while somebody reads along, so that a long prompt does not set the pace of the others. The rules:
 //!
-//! - *Admission.* The next request is the one whose patience ended first, where it waited longer than `patience_ticks`; else one of the
-//!   highest priority, of the caller that was given the fewest tokens (the virtual token counter of Sheng et al. 2024, "Fairness
-//!   in Serving Large Language Models": a caller that was away starts at the least counter of those present). It is admitted when
+//! - *Room.* A caller may have as much waiting as four times what is left of the queue: who asks for ever more comes to the end of their
+//!   share, and there is room for those who come later (the dynamic threshold of Choudhury and Hahne 1998).
+//! - *Admission.* The next request is one of the highest priority, of the caller that was given the fewest tokens (the virtual token counter of Sheng et al. 2024, "Fairness
+//!   in Serving Large Language Models": a caller that was away starts at the least counter of those present). Where some
+//!   waited longer than `patience_ticks`, every second one is theirs, the one whose patience ended first: nobody starves, and whoever fills the
+//!   queue does not make others wait for all of it. It is admitted when
 //!   the pages of its prompt can be had, and what all running requests may come to need stays under a bound. Nobody
 //!   overtakes a request that is next and does not fit: what ends makes room for it.
 //! - *Chunks.* Prompts are read in the order of priority, then of the callers' counters. Where there are several, each takes at
@@ -15,6 +18,7 @@
 //! - *Preemption.* When pages run out, the last in rank (patience, then priority, then arrival) goes back to the queue and keeps
 //!   its arrival. Its pages stay known, so that it goes on where it was unless they are needed. The first in rank is
 //!   never sent back: it ends, the next is first, and so everybody ends.
+//! - *Parking.* A request whose reader is behind is taken out of all of this, like one that was sent back but not waiting, until they have caught up.
 //!
 //! Work per step is linear in the running sequences and their new tokens (and in the logarithm of the queue). It knows no text, no
 //! sampling and no device.
@@ -32,6 +36,9 @@ use sequence::{Sequence, Stage};
 
 pub use sequence::{Refusal, Request};
 pub use shelf::{Found, Kind, Nothing, Shelf};
+
+/// How many times what is left of the queue a caller may have waiting.
+const SHARE: usize = 4;
 
 /// The sizes and rules of a schedule.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +116,8 @@ pub struct Status {
     pub waiting: u32,
     /// Sequences that run.
     pub running: u32,
+    /// Requests that are parked.
+    pub parked: u32,
     /// Pages that hold nothing.
     pub pages_free: u32,
     /// Pages that are known and that nobody uses.
@@ -146,6 +155,9 @@ pub struct Schedule {
     /// Hashes of the pages that this step computes first.
     claims: HashSet<u64>,
     arrivals: u64,
+    parked: u32,
+    /// Whether the request that was begun last was one that had waited too long.
+    was_due: bool,
     now: u64,
     /// Pages that this step may yet bring from outside.
     loads: u32,
@@ -184,6 +196,8 @@ impl Schedule {
             prompts: Vec::with_capacity(running),
             claims: HashSet::with_capacity(running),
             arrivals: 0,
+            parked: 0,
+            was_due: false,
             now: 0,
             loads: 0,
             prompt_tokens: 0,
@@ -206,7 +220,7 @@ impl Schedule {
         if request.prompt.len() >= room {
             return Err(Refusal::TooLong { prompt: request.prompt.len(), room });
         }
-        if self.queue.len() >= self.limits.waiting as usize {
+        if !self.has_room_for(request.caller) {
             return Err(Refusal::QueueFull { waiting: self.limits.waiting });
         }
         self.arrivals += 1;
@@ -327,19 +341,46 @@ impl Schedule {
         if self.get(id).is_none() {
             return false;
         }
-        if self.is_running(id.place) {
-            let index = self.at(id.place).index as usize;
-            debug_assert_eq!(self.running[index], id.place);
-            self.running.swap_remove(index);
-            if let Some(&moved) = self.running.get(index) {
-                self.at_mut(moved).index = index as u32;
-            }
-            self.release(id.place);
-        } else {
-            let sequence = self.sequences[id.place as usize].as_ref().expect("it was found");
-            self.queue.remove(sequence);
-        }
+        self.withdraw(id.place);
         self.retire(id.place);
+        true
+    }
+
+    /// A request is left alone until [`Schedule::unpark`]: it neither runs nor waits, and its pages are others' when they need them. Says
+    /// whether it was not parked yet.
+    ///
+    /// # Panics
+    /// If a step is planned and not computed.
+    pub fn park(&mut self, id: Id) -> bool {
+        assert!(!self.open, "a request cannot be parked in the middle of a step");
+        if self.get(id).is_none_or(|sequence| sequence.stage == Stage::Parked) {
+            return false;
+        }
+        let now = self.now;
+        self.withdraw(id.place);
+        self.parked += 1;
+        let sequence = self.at_mut(id.place);
+        // Time that it spends parked is not time that it was let wait.
+        sequence.write(now);
+        (sequence.stage, sequence.returned) = (Stage::Parked, true);
+        let caller = sequence.caller;
+        self.queue.depart(caller);
+        true
+    }
+
+    /// A parked request goes on at tick `now`: it waits like one that was sent back. Says whether it was parked.
+    pub fn unpark(&mut self, id: Id, now: u64) -> bool {
+        if self.get(id).is_none_or(|sequence| sequence.stage != Stage::Parked) {
+            return false;
+        }
+        self.parked -= 1;
+        let sequence = self.at_mut(id.place);
+        sequence.stage = Stage::Waiting;
+        sequence.wait(now);
+        let caller = sequence.caller;
+        self.queue.arrive(caller);
+        let sequence = self.sequences[id.place as usize].as_ref().expect("it was found");
+        self.queue.push(sequence);
         true
     }
 
@@ -379,6 +420,7 @@ impl Schedule {
         Status {
             waiting: self.queue.len() as u32,
             running: self.running.len() as u32,
+            parked: self.parked,
             pages_free: free,
             pages_cached: cached,
             pages_used: self.prefixes.pages().total() - free - cached,
@@ -412,6 +454,7 @@ impl Schedule {
             if self.fits(place) {
                 let sequence = self.sequences[place as usize].as_ref().expect("the request is not over");
                 self.queue.remove(sequence);
+                self.was_due = !self.was_due && self.is_due(place);
                 self.start(place);
                 self.running.push(place);
             } else if !self.make_way(place) {
@@ -423,7 +466,22 @@ impl Schedule {
     /// The request that is next.
     fn next(&self) -> Option<u32> {
         let (deadline, place) = self.queue.first_due()?;
-        if deadline < self.now { Some(place) } else { self.queue.next() }
+        if deadline < self.now && !self.was_due { Some(place) } else { self.queue.next() }
+    }
+
+    /// Whether a request that waits is the one that has waited too long for longest.
+    fn is_due(&self, place: u32) -> bool {
+        self.at(place).deadline(self.limits.patience_ticks).is_some_and(|deadline| deadline < self.now)
+    }
+
+    /// Whether one more request of a caller may wait.
+    fn has_room_for(&self, caller: u64) -> bool {
+        let (waiting, running) = (self.queue.len(), self.running.len());
+        let most = self.limits.waiting as usize;
+        // Places of running sequences that are empty take from the queue with the next step.
+        let empty = (self.limits.running as usize).saturating_sub(running);
+        let left = most.saturating_sub(waiting + running);
+        waiting < most && (empty + SHARE * left).max(1) > self.queue.waiting_of(caller)
     }
 
     /// Whether a request waited longer than it should. It stays so: who was let wait once is not sent back for others.
@@ -590,9 +648,31 @@ impl Schedule {
         self.queue.push(sequence);
     }
 
+    /// Takes a request out of where it is: of those that run, with all it has, or of the queue.
+    fn withdraw(&mut self, place: u32) {
+        let sequence = self.sequences[place as usize].as_ref().expect("the request is not over");
+        match sequence.stage {
+            Stage::Running => {
+                let index = sequence.index as usize;
+                debug_assert_eq!(self.running[index], place);
+                self.running.swap_remove(index);
+                if let Some(&moved) = self.running.get(index) {
+                    self.at_mut(moved).index = index as u32;
+                }
+                self.release(place);
+            }
+            Stage::Waiting => self.queue.remove(sequence),
+            Stage::Parked => {}
+        }
+    }
+
     fn retire(&mut self, place: u32) {
         let sequence = self.sequences[place as usize].take().expect("the request is not over");
-        self.queue.depart(sequence.caller);
+        if sequence.stage == Stage::Parked {
+            self.parked -= 1;
+        } else {
+            self.queue.depart(sequence.caller);
+        }
         self.vacant.push(place);
     }
 }

@@ -52,6 +52,11 @@ impl Queue {
         caller.requests += 1;
     }
 
+    /// How many requests of a caller wait.
+    pub(super) fn waiting_of(&self, caller: u64) -> usize {
+        self.callers.get(&caller).map_or(0, |caller| caller.waiting.len())
+    }
+
     /// A request of a caller is over.
     pub(super) fn depart(&mut self, caller: u64) {
         self.caller(caller).requests -= 1;

@@ -48,6 +48,8 @@ pub(super) enum Stage {
     Waiting,
     /// With pages and a slot.
     Running,
+    /// Left alone: its reader is behind.
+    Parked,
 }
 
 /// How far a sequence with a state is brought from outside: pages, with the state behind the last of them.

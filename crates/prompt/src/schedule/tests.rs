@@ -152,6 +152,39 @@ fn callers_are_served_alike_whatever_they_ask_for() {
 }
 
 #[test]
+fn who_fills_the_queue_leaves_room_for_others_and_does_not_make_them_wait_for_all_of_it() {
+    let limits = Limits { running: 1, slots: 1, waiting: 50, patience_ticks: 5, ..LIMITS };
+    let mut schedule = Schedule::new(&limits);
+    let ask = |schedule: &mut Schedule, caller: u64, number: u32| {
+        schedule.submit(Request { caller, ..request(&tokens(number, 4), 1) }, 0)
+    };
+    let taken = (0..100).take_while(|&number| ask(&mut schedule, 1, number).is_ok()).count();
+    assert_eq!(taken, 41, "four of five, and the one that runs");
+    let other = ask(&mut schedule, 2, 100).unwrap();
+    // All have waited too long, but for the newcomer.
+    let late = (100..120).flat_map(|now| step(&mut schedule, now, 7)).position(|(id, _)| id == other);
+    assert!(late.is_some_and(|late| late <= 4), "{late:?}: every second place is not theirs");
+}
+
+#[test]
+fn who_is_parked_takes_no_part_and_goes_on_where_it_was() {
+    let limits = Limits { running: 1, slots: 1, ..LIMITS };
+    let mut schedule = Schedule::new(&limits);
+    let [behind, next] = [1, 2].map(|start| schedule.submit(request(&tokens(start, 8), 6), 0).unwrap());
+    assert_eq!(step(&mut schedule, 0, 7), [(behind, 8)]);
+    assert!(schedule.park(behind) && !schedule.park(behind));
+    let status = schedule.status();
+    assert_eq!((status.parked, status.running, status.waiting, status.pages_used), (1, 0, 1, 0));
+    drain(&mut schedule);
+    assert!(schedule.is_idle() && schedule.get(next).is_none());
+    assert!(schedule.unpark(behind, 50) && !schedule.unpark(behind, 50));
+    assert_eq!(step(&mut schedule, 50, 7), [(behind, 1)], "everything is known");
+    assert!(schedule.park(behind) && schedule.finish(behind), "it may end there");
+    assert!(!schedule.unpark(behind, 51));
+    assert_eq!((schedule.status().parked, schedule.status().pages_used), (0, 0));
+}
+
+#[test]
 fn a_higher_priority_goes_first_and_takes_a_place_but_patience_ends() {
     let limits = Limits { running: 1, slots: 1, patience_ticks: 10, ..LIMITS };
     let mut schedule = Schedule::new(&limits);
