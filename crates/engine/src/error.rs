@@ -99,6 +99,9 @@ pub enum Error {
         /// How many wait.
         waiting: u32,
     },
+    /// Nobody took what was written.
+    #[error("the answer was given up: too little of it was taken for too long")]
+    Unread,
     /// The step that a request was in was lost, with all that was computed for it.
     #[error("the step was lost: {0}")]
     StepLost(String),
@@ -119,6 +122,7 @@ impl Error {
         match self {
             Self::NotFinite
             | Self::QueueFull { .. }
+            | Self::Unread
             | Self::StepLost(_)
             | Self::Stopped
             | Self::Grammar(kauri_step::grammar::Error::Disobeyed(_))

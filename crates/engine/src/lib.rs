@@ -33,7 +33,7 @@ pub use events::{Done, Event, Finish, Likelihood};
 pub use inspect::{Inspection, TensorLine, inspect, template_source, tokenizer};
 pub use reader::{Passage, Reader, Wanted};
 pub use remember::Remembering;
-pub use serve::{Answer, Listener, Reply, Service, Serving, Submission, Ticket};
+pub use serve::{Answer, Listener, Pace, Reply, Service, Serving, Submission, Ticket};
 pub use session::{Session, Synced};
 
 // What the engine's callers need of the layers below, so that they need no edge of their own.

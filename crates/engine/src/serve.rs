@@ -2,8 +2,9 @@
 //!
 //! What happens to a request is told to a [`Listener`], on the engine's thread. [`Service::submit`] brings one that sends it through a
 //! channel of the standard library; a server brings its own. Who walks away from an answer has cancelled it: its pages are others'
-//! from the next step on.
+//! from the next step on. Who does not keep up with one holds it ([`Pace`]): it has no part in any step until they have caught up.
 
+mod pace;
 mod steps;
 
 use std::ops::ControlFlow;
@@ -27,6 +28,8 @@ use crate::engine::{Defaults, Engine};
 use crate::error::Error;
 use crate::events::{Done, Likelihood};
 use steps::Steps;
+
+pub use pace::Pace;
 
 /// The rules of a service. The defaults suit a few people at one machine.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +70,13 @@ pub struct Submission {
     pub priority: u8,
     /// Only requests with the same salt share what is known of their prompts.
     pub salt: u64,
+    /// Whether its listener keeps up.
+    pub pace: Pace,
 }
 
 impl From<Request> for Submission {
     fn from(request: Request) -> Self {
-        Self { request, caller: 0, priority: 0, salt: 0 }
+        Self { request, caller: 0, priority: 0, salt: 0, pace: Pace::default() }
     }
 }
 
@@ -166,6 +171,8 @@ enum Message {
         listener: Listener,
     },
     Cancel(u64),
+    /// Its listener has caught up.
+    Resume(u64),
     /// What the store was asked for has come.
     Arrived,
     Stop,
@@ -250,6 +257,7 @@ fn run(steps: &mut Steps, messages: &Receiver<Message>) {
                     steps.submit(number, *submission, start, listener);
                 }
                 Ok(Message::Cancel(number)) => steps.cancel(number),
+                Ok(Message::Resume(number)) => steps.resume(number),
                 Ok(Message::Arrived) => {}
                 Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return,
                 Err(TryRecvError::Empty) => break,
@@ -422,6 +430,14 @@ impl Iterator for Answer {
         let reply = self.replies.recv().ok();
         self.over = matches!(reply, None | Some(Reply::Done(_) | Reply::Failed(_)));
         reply
+    }
+}
+
+impl Ticket {
+    /// The listener has caught up, and its [`Pace`] says so: the answer goes on, if it was held.
+    pub fn resume(&self) {
+        // An engine that is gone has nothing to go on with.
+        _ = self.inbox.send(Message::Resume(self.number));
     }
 }
 

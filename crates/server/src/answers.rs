@@ -48,8 +48,8 @@ impl Answers {
         let metrics = Arc::clone(&app.metrics);
         let work = move || {
             let service = model.service()?;
-            let submissions = ask.submissions(service, caller)?;
             let mailbox = Mailbox::default();
+            let submissions = ask.submissions(service, caller, &mailbox.pace())?;
             let (mut tickets, mut prompt_tokens) = (Vec::new(), Vec::new());
             for (choice, submission) in submissions.into_iter().enumerate() {
                 prompt_tokens.push(submission.request.prompt.len());
@@ -79,6 +79,9 @@ impl Answers {
             Some(early) => Poll::Ready(early),
             None => self.mailbox.poll_next(context),
         };
+        if next.is_pending() && self.mailbox.has_caught_up() {
+            self.tickets.iter().for_each(Ticket::resume);
+        }
         match &next {
             Poll::Ready((_, Reply::Done(done))) => {
                 self.open -= 1;

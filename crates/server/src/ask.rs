@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use kauri_engine::grammar::{self, Grammar};
-use kauri_engine::{Asked, Chat, Error, Request, Service, Submission, Tools};
+use kauri_engine::{Asked, Chat, Error, Pace, Request, Service, Submission, Tools};
 
 use crate::error::Problem;
 use crate::wire::{Choosing, Offer};
@@ -66,12 +66,12 @@ impl Ask {
         Self { prompts: vec![prompt], choosing, count: 1, likely: None, grammar: None, salt: None, time_max: None }
     }
 
-    /// What the engine is asked: the answers to the first prompt, then those to the next. Not for a thread of the network: a template
+    /// What the engine is asked: the answers to the first prompt, then those to the next, all held by one pace. Not for a thread of the network: a template
     /// runs, a grammar is compiled.
     ///
     /// # Errors
     /// Names what cannot be asked.
-    pub fn submissions(&self, service: &Service, caller: u64) -> Result<Vec<Submission>, Problem> {
+    pub fn submissions(&self, service: &Service, caller: u64, pace: &Pace) -> Result<Vec<Submission>, Problem> {
         if self.prompts.len().saturating_mul(self.count) > ANSWERS_MAX {
             let message = format!("at most {ANSWERS_MAX} answers may be asked for at once, all prompts together");
             return Err(Problem::field("n", message));
@@ -109,7 +109,7 @@ impl Ask {
                     ..request.clone()
                 };
                 request.sampling.seed = request.sampling.seed.wrapping_add(index as u64);
-                submissions.push(Submission { request, caller, priority: 0, salt });
+                submissions.push(Submission { request, caller, priority: 0, salt, pace: pace.clone() });
             }
         }
         Ok(submissions)

@@ -1,17 +1,20 @@
 //! Between the engine's thread, which must never wait, and a response, which is read as fast as its client likes.
 //!
 //! What is not taken yet is merged: a client that reads slowly gets the same text in larger pieces, and one that does not read costs
-//! the text of its answer and no more. Over a limit the answer is cancelled.
+//! the text of its answer and no more. A client that falls behind by so many tokens holds its answer: it has no part in any step until
+//! what waits was taken. Over a limit of bytes the answer is cancelled.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use kauri_engine::{Listener, Reply};
+use kauri_engine::{Listener, Pace, Reply};
 
 /// Most bytes of an answer that wait for its client.
 const BYTES_MAX: usize = 1 << 20;
+/// Replies that a client may be behind. Threads of the network that have much to do are behind by a few.
+const BEHIND_MAX: usize = 128;
 /// What a letter takes beside its text.
 const LETTER_BYTES: usize = 96;
 /// What a token with its likely ones takes.
@@ -21,12 +24,15 @@ const LIKELY_BYTES: usize = 16;
 #[derive(Default)]
 pub struct Mailbox {
     shared: Arc<Mutex<State>>,
+    pace: Pace,
 }
 
 #[derive(Default)]
 struct State {
     letters: VecDeque<(usize, Reply)>,
     bytes: usize,
+    /// Replies since nothing was left, those that were merged included.
+    behind: usize,
     waker: Option<Waker>,
     is_closed: bool,
 }
@@ -34,7 +40,7 @@ struct State {
 impl Mailbox {
     /// Puts what is heard of the request's answer number `choice` here.
     pub fn listener(&self, choice: usize) -> Listener {
-        let shared = Arc::clone(&self.shared);
+        let (shared, pace) = (Arc::clone(&self.shared), self.pace.clone());
         Box::new(move |reply| {
             let waker = {
                 let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,6 +52,9 @@ impl Mailbox {
                     return ControlFlow::Break(());
                 }
                 state.put(choice, reply);
+                if state.behind > BEHIND_MAX {
+                    pace.hold();
+                }
                 state.waker.take()
             };
             if let Some(waker) = waker {
@@ -53,6 +62,24 @@ impl Mailbox {
             }
             ControlFlow::Continue(())
         })
+    }
+
+    /// Whether this client keeps up, for the engine.
+    pub fn pace(&self) -> Pace {
+        self.pace.clone()
+    }
+
+    /// Whether the answers were held, and everything was taken since: they are to go on.
+    pub fn has_caught_up(&mut self) -> bool {
+        let mut state = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.letters.is_empty() {
+            return false;
+        }
+        state.behind = 0;
+        // Under the lock: whoever finds it held after this has put something since.
+        let was_held = self.pace.is_held();
+        self.pace.go_on();
+        was_held
     }
 
     /// What came next, and of which answer.
@@ -79,6 +106,7 @@ impl Drop for Mailbox {
 
 impl State {
     fn put(&mut self, choice: usize, reply: Reply) {
+        self.behind += 1;
         let reply = match self.letters.back_mut() {
             Some((last, before)) if *last == choice => match merge(before, reply) {
                 Ok(added) => {
@@ -158,6 +186,18 @@ mod tests {
         assert_eq!(heard, [(0, "ab".to_owned()), (1, "x".to_owned()), (0, "c".to_owned())]);
         let left = mailbox.shared.lock().unwrap().bytes;
         assert_eq!(left, 0, "what was taken takes no room");
+    }
+
+    #[test]
+    fn who_is_behind_holds_the_answer_until_everything_is_taken() {
+        let mut mailbox = Mailbox::default();
+        let (mut listener, pace) = (mailbox.listener(0), mailbox.pace());
+        let heard = (0..10_000).take_while(|_| listener(token("a")).is_continue() && !pace.is_held()).count();
+        assert_eq!(heard, BEHIND_MAX);
+        assert!(!mailbox.has_caught_up() && pace.is_held(), "nothing is taken yet");
+        while next(&mut mailbox).is_some() {}
+        assert!(mailbox.has_caught_up() && !pace.is_held() && !mailbox.has_caught_up(), "once");
+        assert!(listener(token("a")).is_continue() && !pace.is_held(), "it counts anew");
     }
 
     #[test]

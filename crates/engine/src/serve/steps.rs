@@ -3,7 +3,7 @@
 //! What is said of one request (a token, a stop string, the end) is the same as in a [`crate::Session`]; here only who else is in the
 //! batch differs, and that changes no token.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use kauri_prompt::store::Store;
 use kauri_step::grammar::Constraint;
 use kauri_step::sample::{Sampler, leading_log_probabilities, log_probability};
 
-use super::{Listener, Reply, Serving, Shared, Start, Submission};
+use super::{Listener, Pace, Reply, Serving, Shared, Start, Submission};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::events::{Done, Event, Finish, Likelihood};
@@ -30,6 +30,9 @@ pub(super) struct Steps {
     /// Requests that are not over, and their names there.
     live: HashMap<Id, Live>,
     names: HashMap<u64, Id>,
+    /// Those whose listeners are behind, by how long.
+    parked: VecDeque<Id>,
+    parked_max: usize,
     batch: Batch,
     /// Whose the rows of the batch are.
     rows: Vec<Id>,
@@ -46,6 +49,7 @@ pub(super) struct Steps {
 struct Live {
     number: u64,
     listener: Listener,
+    pace: Pace,
     /// None where the most likely token is the one.
     sampler: Option<Sampler>,
     writing: Writing,
@@ -97,6 +101,8 @@ impl Steps {
             schedule,
             live: HashMap::new(),
             names: HashMap::new(),
+            parked: VecDeque::new(),
+            parked_max: serving.waiting.max(running) as usize,
             batch: Batch::with_room(&plan),
             rows: Vec::with_capacity(running as usize),
             row: vec![0.0; engine.vocab as usize],
@@ -138,7 +144,7 @@ impl Steps {
     }
 
     fn enter(&mut self, submission: Submission, start: Start) -> Result<(Id, Live), Error> {
-        let Submission { mut request, caller, priority, salt } = submission;
+        let Submission { mut request, caller, priority, salt, pace } = submission;
         let (constraint, forced) = start;
         let (vocab, window) = (self.engine.vocab, self.engine.window_tokens() as usize);
         if !self.engine.writes {
@@ -185,6 +191,7 @@ impl Steps {
         let live = Live {
             number: 0,
             listener: Box::new(|_| ControlFlow::Break(())),
+            pace,
             sampler,
             writing,
             end_tokens: request.end_tokens,
@@ -206,6 +213,32 @@ impl Steps {
         if let Some(id) = self.names.remove(&number) {
             self.end(id);
             self.publish();
+        }
+    }
+
+    /// Goes on with an answer whose listener has caught up.
+    pub(super) fn resume(&mut self, number: u64) {
+        let Some(&id) = self.names.get(&number) else { return };
+        // They may be behind again already; then this is heard again.
+        if self.live[&id].pace.is_held() || !self.schedule.unpark(id, self.start.elapsed().as_millis() as u64) {
+            return;
+        }
+        self.parked.retain(|&other| other != id);
+        self.shared.open.fetch_add(1, Ordering::AcqRel);
+        self.publish();
+    }
+
+    /// Parks an answer whose listener is behind: it is none of those that wait, and does not keep others out. Where there are too many of
+    /// these, the one that is behind for longest is given up.
+    fn park(&mut self, id: Id) {
+        if !self.schedule.park(id) {
+            return;
+        }
+        self.shared.open.fetch_sub(1, Ordering::AcqRel);
+        self.parked.push_back(id);
+        if self.parked.len() > self.parked_max {
+            let longest = self.parked[0];
+            self.conclude(longest, Err(Error::Unread));
         }
     }
 
@@ -291,7 +324,7 @@ impl Steps {
         let choices: Vec<Choice<'_>> = work.iter().map(|id| live[id].choice()).collect();
         let (vocab, window) = (engine.vocab as usize, engine.window_tokens() as usize);
         let sampled = engine.executor.sample(&choices)?;
-        let mut over = Vec::new();
+        let (mut over, mut behind) = (Vec::new(), Vec::new());
         for (index, &id) in work.iter().enumerate() {
             let live = live.get_mut(&id).expect("who is in a step is not over");
             let tokens = schedule.tokens(id);
@@ -317,7 +350,12 @@ impl Steps {
                 live.hear(token, tokens.len(), window)
             }));
             match next {
-                Ok(Next::Tokens) => schedule.push(id, &live.written),
+                Ok(Next::Tokens) => {
+                    schedule.push(id, &live.written);
+                    if live.pace.is_held() {
+                        behind.push(id);
+                    }
+                }
                 Ok(Next::Over(finish)) => over.push((id, Ok(finish))),
                 Ok(Next::Failed(error)) => over.push((id, Err(error))),
                 Err(_) => over.push((id, Err(Error::StepLost("choosing a token failed".to_owned())))),
@@ -332,6 +370,7 @@ impl Steps {
                 self.tell_progress(work.id, work.end as usize);
             }
         }
+        behind.into_iter().for_each(|id| self.park(id));
         work.clear();
         self.rows = work;
         Ok(())
@@ -389,7 +428,11 @@ impl Steps {
         self.schedule.finish(id);
         let live = self.live.remove(&id)?;
         self.names.remove(&live.number);
-        self.shared.open.fetch_sub(1, Ordering::AcqRel);
+        // One that is parked is not counted.
+        match self.parked.iter().position(|&other| other == id) {
+            Some(place) => _ = self.parked.remove(place),
+            None => _ = self.shared.open.fetch_sub(1, Ordering::AcqRel),
+        }
         Some(live)
     }
 
