@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{self, HeaderName};
@@ -17,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use crate::App;
 use crate::error::{Dialect, Problem};
 use crate::keys::{Held, Keys};
+use crate::log::{Line, Log};
 use crate::wire::identifier;
 
 /// The longest name of a request that a client may give.
@@ -47,6 +49,9 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
     let id = request_id(request.headers());
     let dialect = Dialect::of(request.uri().path());
     let origin = request.headers().get(header::ORIGIN).cloned();
+    let came = Instant::now();
+    let line = line(&app, &request, &id);
+    let mut who = None;
     let mut response = match admit(&app, &request) {
         Err(problem) => problem.response(dialect),
         Ok(_) if request.method() == Method::OPTIONS && origin.is_some() => preflight(request.headers()),
@@ -55,6 +60,7 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
             let endpoint = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
             let response = next.run(request).await;
             app.metrics.answered(&endpoint, response.status().as_u16());
+            who = held.as_ref().map(|held| held.name().to_owned());
             match held {
                 Some(held) => response.map(|body| held.until_end_of(body)),
                 None => response,
@@ -68,7 +74,29 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
     }
     headers.insert(REQUEST_ID, id);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    let Some(line) = line else { return response };
+    let status = response.status().as_u16();
+    let line = Line { status, caller: who.unwrap_or(line.caller), ..line };
+    response.map(|body| app.log.watch(body, line, came))
+}
+
+/// What is told of a request before it is answered, where anything is.
+fn line(app: &App, request: &Request, id: &HeaderValue) -> Option<Line> {
+    if app.log == Log::Nothing {
+        return None;
+    }
+    let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0);
+    Some(Line {
+        time: String::new(),
+        request_id: id.to_str().unwrap_or_default().to_owned(),
+        method: request.method().to_string(),
+        path: request.uri().path().to_owned(),
+        status: 0,
+        caller: peer.map_or_else(|| "socket".to_owned(), |address| address.to_string()),
+        ms: 0.0,
+        bytes: 0,
+        is_complete: false,
+    })
 }
 
 fn admit(app: &App, request: &Request) -> Result<(Caller, Option<Held>), Problem> {
@@ -109,7 +137,7 @@ pub fn is_open(path: &str) -> bool {
 }
 
 /// A number for an address.
-fn caller_of(address: IpAddr) -> u64 {
+pub fn caller_of(address: IpAddr) -> u64 {
     match address {
         IpAddr::V4(address) => u64::from(address.to_bits()),
         // A network of these is one household.

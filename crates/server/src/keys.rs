@@ -152,6 +152,11 @@ impl Held {
         self.0.number
     }
 
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
     /// Holds the key until a response is sent.
     pub fn until_end_of(self, body: Body) -> Body {
         Body::new(Holding { body, _held: self })
@@ -208,6 +213,17 @@ mod tests {
         for wrong in [None, Some(&b""[..]), Some(b"sk-0123456789abcdeF"), Some(b"sk-0123456789abcdef0")] {
             assert_eq!(keys.admit(wrong).unwrap_err().status, StatusCode::UNAUTHORIZED, "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn what_is_kept_is_not_the_key() {
+        let keys = Keys::parse(FILE).unwrap();
+        let kept = format!("{keys:?}");
+        assert!(kept.contains("alice") && !kept.contains("0123456789abcdef"), "{kept}");
+        // A hash is compared as a whole, in time that does not depend on what is in it (`blake3::Hash` says so): not its bytes one by one.
+        let _: fn(&blake3::Hash, &blake3::Hash) -> bool = |kept, given| kept == given;
+        let Key { hash, .. } = &*keys.0[0];
+        assert_eq!(*hash, blake3::hash(b"sk-0123456789abcdef"));
     }
 
     #[test]

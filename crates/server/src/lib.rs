@@ -15,6 +15,7 @@ mod error;
 mod guard;
 mod keys;
 mod listen;
+mod log;
 mod mailbox;
 mod metrics;
 mod models;
@@ -24,6 +25,7 @@ mod wire;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -33,9 +35,11 @@ use tokio::runtime::Builder;
 pub use body::BodyLimits;
 pub use guard::Doors;
 pub use keys::{GivenKey, Keys};
-pub use listen::ConnectionLimits;
+pub use listen::{ConnectionLimits, TlsFiles};
+pub use log::Log;
 pub use models::{Entry, Loading};
 
+use listen::Door;
 use metrics::Metrics;
 use models::Models;
 
@@ -50,6 +54,12 @@ const WORK_THREADS_MAX: usize = 32;
 pub struct Settings {
     /// The address to listen on.
     pub address: SocketAddr,
+    /// A socket in the file system to listen on instead.
+    pub socket: Option<Socket>,
+    /// Connections are encrypted with these.
+    pub tls: Option<TlsFiles>,
+    /// What is written of each request.
+    pub log: Log,
     /// What can be asked.
     pub models: Vec<Entry>,
     /// How it is loaded.
@@ -70,6 +80,14 @@ pub struct Settings {
     pub connection_limits: ConnectionLimits,
 }
 
+/// A socket in the file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Socket {
+    /// Its file.
+    pub path: PathBuf,
+    /// Who may open it, as the permissions of a file.
+    pub mode: u32,
+}
 /// What models and keys there are now, or why that cannot be said.
 pub type Reread = Arc<dyn Fn() -> Result<(Vec<Entry>, Keys), String> + Send + Sync>;
 
@@ -97,6 +115,17 @@ pub enum Error {
         /// What the system says.
         error: io::Error,
     },
+    /// The socket cannot be had.
+    #[error("{}: {error}", path.display())]
+    Socket {
+        /// Its file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// Connections cannot be encrypted.
+    #[error("{0}")]
+    Tls(String),
     /// The machine gives no threads or no signals.
     #[error(transparent)]
     Machine(#[from] io::Error),
@@ -126,6 +155,7 @@ struct App {
     doors: Doors,
     body_limits: BodyLimits,
     metrics: Arc<Metrics>,
+    log: Log,
     drains: AtomicBool,
 }
 
@@ -155,17 +185,19 @@ impl App {
     }
 }
 
-/// Loads the models, listens, and serves until the program is told to end; then answers what was asked before. `listening` hears the
-/// address once requests are answered.
+/// Loads the models, listens, and serves until the program is told to end; then answers what was asked before. `listening` hears what
+/// clients call it once requests are answered.
 ///
 /// # Errors
 /// When it cannot start.
-pub fn serve(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(), Error> {
+pub fn serve(settings: Settings, listening: impl FnOnce(&str)) -> Result<(), Error> {
     let address = settings.address;
-    let is_loopback = address.ip().is_loopback();
+    // A socket of the file system is open to nobody beyond this machine.
+    let is_loopback = settings.socket.is_some() || address.ip().is_loopback();
     if !is_loopback && settings.keys.is_empty() && !settings.lets_anyone_in {
         return Err(Error::Open(address.ip()));
     }
+    let tls = settings.tls.as_ref().map(listen::acceptor).transpose().map_err(Error::Tls)?;
     let network = Builder::new_multi_thread()
         .worker_threads(NETWORK_THREADS)
         .max_blocking_threads(WORK_THREADS_MAX)
@@ -173,9 +205,15 @@ pub fn serve(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(
         .enable_all()
         .build()?;
     // Another server at the same address is found before a model is loaded.
-    let listener = network.block_on(async { listen::bind(address) });
-    let listener = listener.map_err(|error| Error::Address { address, error })?;
     let notice = Arc::clone(&settings.loading.remembering.notice);
+    let door = network.block_on(async {
+        match &settings.socket {
+            None => Door::at(address).map_err(|error| Error::Address { address, error }),
+            Some(Socket { path, mode }) => {
+                Door::file(path, *mode).map_err(|error| Error::Socket { path: path.clone(), error })
+            }
+        }
+    })?;
     let models = Models::open(&settings.models, settings.loading);
     let models = models.map_err(|failed| Error::Model { name: failed.0.source, error: Box::new(failed.1) })?;
     let app = Arc::new(App {
@@ -184,11 +222,12 @@ pub fn serve(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(
         doors: Doors { is_loopback, hosts: settings.hosts, origins: settings.origins },
         body_limits: settings.body_limits,
         metrics: Arc::default(),
+        log: settings.log,
         drains: AtomicBool::new(false),
     });
     network.block_on(async {
         let told = told_to_end()?;
-        listening(listener.local_addr()?);
+        listening(&door.url(tls.is_some())?);
         let (draining, watching) = (Arc::clone(&app), Arc::clone(&app));
         let may_be_open = is_loopback || settings.lets_anyone_in;
         tokio::spawn(reload_when_told(Arc::clone(&app), settings.reread, may_be_open, notice)?);
@@ -202,7 +241,8 @@ pub fn serve(settings: Settings, listening: impl FnOnce(SocketAddr)) -> Result<(
             told.await;
             draining.drains.store(true, Ordering::Release);
         };
-        listen::serve(listener, routes::router(app), settings.connection_limits, end).await;
+        let metrics = Arc::clone(&app.metrics);
+        listen::serve(door, tls, routes::router(app), settings.connection_limits, metrics, end).await;
         Ok(())
     })
 }

@@ -1,10 +1,13 @@
 //! Connections: taken in up to a number, given up where they are too slow, and drained when the server ends.
 
+mod door;
 mod patient;
+mod places;
+mod tls;
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +18,18 @@ use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, watch};
+use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use crate::guard::Peer;
+use crate::metrics::Metrics;
 use patient::Patient;
+use places::Places;
+
+pub use door::{Door, Stream};
+pub use tls::{TlsFiles, acceptor};
 
 /// Most bytes of what is read of a request before its body, its line and headers together.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -29,10 +37,6 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 100;
 /// How long turning a connection away may take.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
-/// Bytes of an answer that the system holds for a client that does not read.
-const SEND_BYTES: u32 = 128 << 10;
-/// Connections that wait to be taken in.
-const BACKLOG: u32 = 1024;
 /// What is said on a connection that there is no room for.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
@@ -50,36 +54,23 @@ pub struct ConnectionLimits {
     pub drain_time_max: Duration,
 }
 
-/// Listens. What the system holds of answers is limited: who does not read is found out by it.
-///
-/// # Errors
-/// When the address cannot be had.
-pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    if cfg!(unix) {
-        // One that was used a moment ago may be used again.
-        socket.set_reuseaddr(true)?;
-    }
-    socket.set_send_buffer_size(SEND_BYTES)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
 /// Serves until `end` comes, and then until every answer is given or the time for that is over. Whether all were.
 pub async fn serve(
-    listener: TcpListener,
+    door: Door,
+    tls: Option<TlsAcceptor>,
     router: Router,
     limits: ConnectionLimits,
+    metrics: Arc<Metrics>,
     end: impl Future<Output = ()>,
 ) -> bool {
-    let places = Arc::new(Semaphore::new(limits.connections_max));
+    let places = Places::new(limits.connections_max);
     let (ending, ended) = watch::channel(false);
     // Nothing is sent: when all who hold the one end are gone, the other one says so.
     let (open, mut closed) = mpsc::channel::<()>(1);
     let mut end = pin!(end);
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = door.accept() => accepted,
             () = &mut end => break,
         };
         let Ok((stream, peer)) = accepted else {
@@ -87,35 +78,45 @@ pub async fn serve(
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tokio::spawn(refuse(stream));
+        let Some(place) = places.take(peer) else {
+            tokio::spawn(refuse(stream, tls.is_some()));
             continue;
         };
-        let (router, ended, open) = (router.clone(), ended.clone(), open.clone());
+        let (router, ended, open, metrics) = (router.clone(), ended.clone(), open.clone(), Arc::clone(&metrics));
+        let tls = tls.clone();
         tokio::spawn(async move {
-            talk(stream, peer, router, limits, ended).await;
+            metrics.connections.up();
+            match tls {
+                None => talk(stream, peer, router, limits, ended).await,
+                Some(tls) => {
+                    // Who does not come to an understanding in time is given up, like one whose headers do not come.
+                    let greeted = tokio::time::timeout(limits.head_time_max, tls.accept(stream)).await;
+                    if let Ok(Ok(stream)) = greeted {
+                        talk(stream, peer, router, limits, ended).await;
+                    }
+                }
+            }
+            metrics.connections.down();
             drop((place, open));
         });
     }
-    drop((listener, open));
+    drop((door, open));
     // Whoever is gone needs not hear it.
     _ = ending.send(true);
     tokio::time::timeout(limits.drain_time_max, closed.recv()).await.is_ok()
 }
 
 /// One connection, from its first request to its last.
-async fn talk(
-    stream: TcpStream,
-    peer: SocketAddr,
+async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    peer: Option<IpAddr>,
     router: Router,
     limits: ConnectionLimits,
     mut ended: watch::Receiver<bool>,
 ) {
-    // Tokens are small, and each is to go at once.
-    _ = stream.set_nodelay(true);
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let mut request: Request = request.map(Body::new);
-        request.extensions_mut().insert(Peer(Some(peer.ip())));
+        request.extensions_mut().insert(Peer(peer));
         router.clone().oneshot(request)
     });
     let mut builder = http1::Builder::new();
@@ -135,7 +136,11 @@ async fn talk(
     _ = connection.await;
 }
 
-async fn refuse(mut stream: TcpStream) {
+/// Turns a connection away; one that is to be encrypted without a word, since nothing is agreed on.
+async fn refuse(mut stream: Stream, is_encrypted: bool) {
+    if is_encrypted {
+        return;
+    }
     let say = async {
         stream.write_all(FULL).await?;
         stream.shutdown().await?;

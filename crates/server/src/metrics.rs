@@ -22,6 +22,22 @@ pub struct Metrics {
     output_tokens: AtomicU64,
     first_token: Times,
     token: Times,
+    /// Connections that are open.
+    pub connections: Level,
+}
+
+/// What goes up and down.
+#[derive(Default)]
+pub struct Level(AtomicU64);
+
+impl Level {
+    pub fn up(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn down(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A histogram of times.
@@ -57,8 +73,8 @@ impl Metrics {
         }
     }
 
-    /// All of it, with how things stand with each model.
-    pub fn text(&self, models: &[(String, Status)]) -> String {
+    /// All of it, with the tasks that there are, and how things stand with each model.
+    pub fn text(&self, tasks: u64, models: &[(String, Status)]) -> String {
         let mut out = Text::default();
         out.head("kauri_requests_total", "counter", "Requests by endpoint and status.");
         for ((endpoint, status), count) in &*self.requests.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -78,6 +94,13 @@ impl Metrics {
             &mut out,
         );
         self.token.text("kauri_time_per_output_token_seconds", "Between tokens, on average over an answer.", &mut out);
+        for (name, value, what) in [
+            ("kauri_connections", self.connections.0.load(Ordering::Relaxed), "Connections that are open."),
+            ("kauri_tasks", tasks, "Tasks of the network's threads; at rest, one for each connection and few more."),
+        ] {
+            out.head(name, "gauge", what);
+            out.value(name, value);
+        }
         out.gauges(models);
         out.0
     }
@@ -114,9 +137,12 @@ struct Text(String);
 type Gauge = (&'static str, &'static str, fn(&Status) -> f64);
 
 /// The last three are what gateways for inference look at by default, by the name that one engine gave them.
-const GAUGES: [Gauge; 10] = [
+const GAUGES: [Gauge; 11] = [
     ("kauri_requests_waiting", "Requests that wait.", |status| f64::from(status.waiting)),
     ("kauri_requests_running", "Answers that are being written.", |status| f64::from(status.running)),
+    ("kauri_requests_parked", "Answers that wait for their clients to take what was written.", |status| {
+        f64::from(status.parked)
+    }),
     ("kauri_cache_used_ratio", "Share of the cache that running requests hold.", used),
     ("kauri_cache_pages_free", "Pages of the cache that hold nothing.", |status| f64::from(status.pages_free)),
     ("kauri_cache_pages_cached", "Pages that are known and that nobody uses.", |status| f64::from(status.pages_cached)),
@@ -196,7 +222,7 @@ mod tests {
             decode: ms(8),
         });
         let status = Status { waiting: 3, pages_free: 1, pages_used: 3, ..Status::default() };
-        let text = metrics.text(&[("nano".to_owned(), status)]);
+        let text = metrics.text(3, &[("nano".to_owned(), status)]);
         for line in [
             "kauri_requests_total{endpoint=\"/v1/models\",status=\"200\"} 2",
             "kauri_prompt_cached_tokens_total 4",
@@ -204,6 +230,8 @@ mod tests {
             "kauri_time_to_first_token_seconds_bucket{le=\"0.05\"} 1",
             "kauri_time_to_first_token_seconds_sum 0.03",
             "kauri_time_per_output_token_seconds_bucket{le=\"0.0025\"} 1",
+            "kauri_connections 0",
+            "kauri_tasks 3",
             "kauri_requests_waiting{model=\"nano\"} 3",
             "kauri_cache_used_ratio{model=\"nano\"} 0.75",
             "vllm:num_requests_waiting{model_name=\"nano\"} 3",

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use kauri_engine::{DEFAULT_NAME, Options, Serving};
-use kauri_server::{BodyLimits, ConnectionLimits, Entry, Error, Keys, Loading, Settings};
+use kauri_server::{BodyLimits, ConnectionLimits, Entry, Error, Keys, Loading, Log, Settings, Socket, TlsFiles};
 
 use crate::cache_options::{CacheOptions, gigabytes};
 use crate::failure::{BadInput, about_model};
@@ -64,6 +64,26 @@ struct NetworkOptions {
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     port: u16,
 
+    /// A socket of the file system to listen on, instead of an address.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["host", "port"])]
+    unix: Option<PathBuf>,
+
+    /// Who may open that socket, as the permissions of a file are written.
+    #[arg(long, value_name = "MODE", default_value = "600", requires = "unix")]
+    unix_mode: String,
+
+    /// Encrypt connections: the server's certificate, with those behind it, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+
+    /// The private key of --tls-cert, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+
+    /// Write a line of each request to standard error when its answer is over, as text or as JSON; no word of what was said.
+    #[arg(long, value_name = "FORM")]
+    log: Option<LogForm>,
+
     /// A file of API keys, one a line: a name, the key, and perhaps open=N for the most requests it may have open at a time.
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
@@ -99,6 +119,15 @@ struct NetworkOptions {
     /// Seconds that answers may go on when the server is told to end.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=86_400))]
     drain_time: u32,
+}
+
+/// How requests are told of.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogForm {
+    /// Words in a row.
+    Text,
+    /// An object a line.
+    Json,
 }
 
 /// How many are answered at once.
@@ -152,6 +181,17 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
     let settings = Settings {
         address: address(&network.host, network.port)?,
+        socket: network.socket()?,
+        tls: network
+            .tls_cert
+            .clone()
+            .zip(network.tls_key.clone())
+            .map(|(certificate, key)| TlsFiles { certificate, key }),
+        log: match network.log {
+            None => Log::Nothing,
+            Some(LogForm::Text) => Log::Text,
+            Some(LogForm::Json) => Log::Json,
+        },
         models: setup.models,
         loading: arguments.loading()?,
         keys: setup.keys,
@@ -176,10 +216,12 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             drain_time_max: seconds(network.drain_time),
         },
     };
-    let served = kauri_server::serve(settings, |address| eprintln!("listening on http://{address}"));
+    let served = kauri_server::serve(settings, |url| eprintln!("listening on {url}"));
     served.map_err(|error| match error {
         Error::Model { name, error } => about_model(Some(&name), *error),
-        Error::Open(_) | Error::Address { .. } => BadInput(error.to_string()).into(),
+        Error::Open(_) | Error::Address { .. } | Error::Socket { .. } | Error::Tls(_) => {
+            BadInput(error.to_string()).into()
+        }
         Error::Machine(_) => error.into(),
     })
 }
@@ -244,6 +286,15 @@ impl Arguments {
             loaded_max: usize::from(load.loaded),
             idle_time_max: load.idle_time.map(|seconds| Duration::from_secs(u64::from(seconds))),
         })
+    }
+}
+
+impl NetworkOptions {
+    fn socket(&self) -> Result<Option<Socket>, BadInput> {
+        let Some(path) = self.unix.clone() else { return Ok(None) };
+        let mode = u32::from_str_radix(&self.unix_mode, 8).ok().filter(|mode| *mode <= 0o777);
+        let mode = mode.ok_or_else(|| BadInput(format!("--unix-mode {}: write it as 600 or 660", self.unix_mode)))?;
+        Ok(Some(Socket { path, mode }))
     }
 }
 

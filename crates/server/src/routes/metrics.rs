@@ -16,5 +16,6 @@ pub fn sheet() -> Sheet {
 pub async fn metrics(State(app): State<Arc<App>>) -> Response {
     let models: Vec<_> = app.models.residents().iter().map(|model| (model.name.clone(), model.status())).collect();
     let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    (kind, app.metrics.text(&models)).into_response()
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks() as u64;
+    (kind, app.metrics.text(tasks, &models)).into_response()
 }
