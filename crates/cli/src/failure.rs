@@ -82,6 +82,7 @@ pub fn about_model(name: Option<&str>, error: Error) -> anyhow::Error {
         | Error::UnknownToken { .. }
         | Error::NoDevice(_)
         | Error::QueueFull { .. }
+        | Error::Unread
         | Error::StepLost(_)
         | Error::Stopped
         | Error::Device(_) => error.into(),

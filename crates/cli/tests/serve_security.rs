@@ -112,7 +112,7 @@ fn no_number_makes_the_server_fail_and_what_is_wrong_is_named() {
                 if ["num_predict", "n_predict", "max_tokens", "max_completion_tokens", "max_output_tokens"]
                     .contains(&field)
                     && value.parse().is_ok_and(|most: f64| {
-                        most > 0.0 && most.fract() == 0.0 || inner == "options" || field == "n_predict"
+                        most > 0.0 && most < 1e300 && most.fract() == 0.0 || inner == "options" || field == "n_predict"
                     })
                 {
                     continue;
@@ -456,7 +456,7 @@ fn everything_has_a_limit() {
     assert!(head("a: b\r\n").starts_with("HTTP/1.0 200"));
     for headers in ["a: b\r\n".repeat(200), format!("a: {}\r\n", "b".repeat(200_000))] {
         let said = head(&headers);
-        assert!(said.starts_with("HTTP/1.0 431") || said.is_empty(), "{said}");
+        assert!(said.contains(" 431 ") || said.is_empty(), "{said}");
     }
     let nested = |depth: usize| {
         (0..depth)
@@ -522,6 +522,5 @@ fn a_salt_keeps_what_callers_said_apart_in_every_dialect_that_has_it() {
         assert!(cached(json!("alice")) > 0, "{path}: their own is known");
         assert_eq!(cached(json!("bob")), 0, "{path}: another's is not");
         assert_eq!(cached(Json::Null), 0, "{path}: nor to those who say none");
-        assert_eq!(cached(json!("")), cached(json!("")).min(cached(json!(""))), "{path}");
     }
 }
