@@ -22,7 +22,7 @@ fn story(seed: usize, tokens: usize, is_stream: bool) -> Json {
 /// A story that does not end before its time.
 fn endless(seed: usize, tokens: usize) -> Json {
     let mut body = story(seed, tokens, true);
-    body["logit_bias"] = json!({ "2": -100 });
+    body["logit_bias"] = json!({ "0": -100, "1": -100, "2": -100 });
     body
 }
 

@@ -85,7 +85,7 @@ fn no_number_makes_the_server_fail_and_what_is_wrong_is_named() {
             "/api/generate",
             json!({ "prompt": "a", "stream": false }),
             "options",
-            vec!["temperature", "top_k", "num_predict", "seed", "repeat_penalty"],
+            vec!["temperature", "top_k", "num_predict", "seed"],
         ),
         (
             "/infill",
@@ -164,9 +164,11 @@ fn a_template_is_a_program_that_is_given_little() {
         "reaching",
         "{{ ''.__class__.__mro__[1].__subclasses__() }}{{ messages[0].content }}",
     );
+    // One that would read another file is not even loaded.
     let including = with_template(folder.path(), "including", "{% include '/etc/passwd' %}{{ messages[0].content }}");
-    let server = Server::start(&[&endless, &large, &reaching, &including, "--loaded", "4"]);
-    for name in ["endless", "large", "reaching", "including"] {
+    kauri::kauri(&["serve", "--port", "0", &including], b"").refused("a file is included", "refused");
+    let server = Server::start(&[&endless, &large, &reaching, "--loaded", "3"]);
+    for name in ["endless", "large", "reaching"] {
         for (path, body) in [
             (CHAT, with(chat(&json!("a")), &json!({ "model": name }))),
             ("/v1/messages", with(chat(&json!("a")), &json!({ "model": name }))),
@@ -197,7 +199,11 @@ fn prompt_tokens(server: &Server, path: &str, body: &Json) -> u64 {
     let count = match path {
         "/api/chat" | "/api/generate" => &answer["prompt_eval_count"],
         "/v1/messages/count_tokens" => &answer["input_tokens"],
-        "/v1/messages" | "/v1/responses" => &answer["usage"]["input_tokens"],
+        "/v1/responses" => &answer["usage"]["input_tokens"],
+        "/v1/messages" => {
+            let known = answer["usage"]["cache_read_input_tokens"].as_u64().expect("a count");
+            return known + answer["usage"]["input_tokens"].as_u64().expect("a count");
+        }
         _ => &answer["usage"]["prompt_tokens"],
     };
     count.as_u64().unwrap_or_else(|| panic!("{path}: {answer}"))
@@ -483,7 +489,7 @@ fn everything_has_a_limit() {
         ("stop", with(chat(&json!("a")), &json!({ "stop": "x".repeat(100_000) }))),
         ("logit_bias", with(chat(&json!("a")), &json!({ "logit_bias": bias }))),
         ("messages", json!({ "messages": messages, "max_tokens": 1 })),
-        ("schema", format(nested(120))),
+        ("schema", format(nested(200))),
         ("schema", format(object(100_000))),
         ("schema", format(json!({ "type": "string", "pattern": format!("({})*", "(a|b)?".repeat(20_000)) }))),
         ("schema", format(json!({ "type": "string", "pattern": "^((a{1,1000}){1,1000}){1,1000}$" }))),
@@ -494,14 +500,15 @@ fn everything_has_a_limit() {
     ] {
         let start = Instant::now();
         let said = server.post(CHAT, &body);
+        // What a schema may come to is weighed, not counted: some of these are taken, and cost little.
         assert!(
-            matches!(said.status, 400 | 413 | 422),
+            matches!(said.status, 400 | 413 | 422) || what == "schema" && said.status == 200,
             "{what}: {} {}",
             said.status,
             &said.body[..said.body.len().min(500)]
         );
         assert!(start.elapsed() < Duration::from_secs(20), "{what} takes {:?}", start.elapsed());
-        assert!(said.body.len() < 4000, "{what}: a refusal of {} bytes", said.body.len());
+        assert!(said.status == 200 || said.body.len() < 4000, "{what}: a refusal of {} bytes", said.body.len());
     }
     assert_eq!(server.post(CHAT, &chat(&json!("a".repeat(5_000_000)))).status, 413);
     assert_eq!(server.post(CHAT, &chat(&json!("Hello!"))).status, 200, "it goes on");

@@ -97,7 +97,7 @@ impl Steps {
             snapshot_pages: engine.snapshot_pages(serving.snapshot_pages),
             beside: engine.store.as_ref().map(Store::beside).unwrap_or_default(),
         });
-        Self {
+        let steps = Self {
             schedule,
             live: HashMap::new(),
             names: HashMap::new(),
@@ -111,7 +111,10 @@ impl Steps {
             waits: false,
             shared,
             engine,
-        }
+        };
+        // Its pages are counted before anybody asks.
+        steps.publish();
+        steps
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -71,9 +71,11 @@ pub struct Choosing {
     #[schema(minimum = 1)]
     max_tokens: Option<u64>,
     /// The newer name, which counts where both are there.
-    #[serde(alias = "max_output_tokens")]
     #[schema(minimum = 1)]
     max_completion_tokens: Option<u64>,
+    /// The name that responses have for it.
+    #[schema(minimum = 1)]
+    max_output_tokens: Option<u64>,
 }
 
 schema!(seed_schema, { "type": ["integer", "null"], "minimum": i64::MIN, "maximum": u64::MAX });
@@ -168,7 +170,11 @@ impl Choosing {
     /// # Errors
     /// Where it is 0.
     pub fn max_tokens(&self) -> Result<Option<usize>, Problem> {
-        let given = [("max_completion_tokens", self.max_completion_tokens), ("max_tokens", self.max_tokens)];
+        let given = [
+            ("max_completion_tokens", self.max_completion_tokens),
+            ("max_output_tokens", self.max_output_tokens),
+            ("max_tokens", self.max_tokens),
+        ];
         if let Some((name, _)) = given.iter().find(|(_, value)| *value == Some(0)) {
             return Err(Problem::field(name, "must be at least 1"));
         }
@@ -243,9 +249,12 @@ mod tests {
                 assert!(problem.message.contains(field), "{}", problem.message);
             }
         }
-        for (field, value) in
-            [("max_tokens", json!(0)), ("max_tokens", json!(-1)), ("max_completion_tokens", json!(1.5))]
-        {
+        for (field, value) in [
+            ("max_tokens", json!(0)),
+            ("max_tokens", json!(-1)),
+            ("max_completion_tokens", json!(1.5)),
+            ("max_output_tokens", json!(0)),
+        ] {
             let result = read(&json!({ field: value })).and_then(|read| read.max_tokens());
             assert_eq!(result.expect_err(field).param.as_deref(), Some(field), "{value}");
         }
