@@ -50,7 +50,7 @@ fn request(random: &mut Random) -> (&'static str, Json, bool) {
     let messages = json!([{ "role": "user", "content": text }]);
     let is_stream = random.below(2) == 0;
     let chat = json!({ "model": model, "messages": messages, "max_tokens": most, "stream": is_stream, "seed": random.below(9), "temperature": random.below(3) });
-    let mut with = |name: &str, value: Json| {
+    let with = |name: &str, value: Json| {
         let mut body = chat.clone();
         body[name] = value;
         body
