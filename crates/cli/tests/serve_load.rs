@@ -22,7 +22,8 @@ fn story(seed: usize, tokens: usize, is_stream: bool) -> Json {
 /// A story that does not end before its time.
 fn endless(seed: usize, tokens: usize) -> Json {
     let mut body = story(seed, tokens, true);
-    body["logit_bias"] = json!({ "0": -100, "1": -100, "2": -100 });
+    // The tokens with which kauri-nano ends.
+    body["logit_bias"] = json!({ "8180": -100, "8182": -100 });
     body
 }
 
