@@ -4,6 +4,7 @@
 //! is refused here by what it is, pickles first of all: reading one can run code.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
@@ -122,6 +123,21 @@ impl Checkpoint {
                 })?;
             }
             verified = Some(bytes);
+        }
+        Ok(())
+    }
+
+    /// Keeps all files in memory, so that the system never takes their pages back: reads what is not there yet.
+    ///
+    /// # Errors
+    /// Those of the operating system, which limits how much a process may keep.
+    pub fn lock(&self) -> io::Result<()> {
+        let mut locked: Option<&Bytes> = None;
+        for tensor in self.tensors.values() {
+            if locked.is_none_or(|locked| !locked.same_mapping(&tensor.data)) {
+                tensor.data.lock()?;
+            }
+            locked = Some(&tensor.data);
         }
         Ok(())
     }

@@ -141,6 +141,20 @@ impl Bytes {
         }
     }
 
+    /// Keeps the whole mapped file in memory, so that the system never takes its pages back. Bytes that are no file's stay as they are.
+    ///
+    /// # Errors
+    /// Those of the operating system, which limits how much a process may keep.
+    pub fn lock(&self) -> io::Result<()> {
+        match &self.owner {
+            #[cfg(unix)]
+            Owner::Mapped(mapping) => mapping.map.lock(),
+            #[cfg(not(unix))]
+            Owner::Mapped(_) => Err(io::ErrorKind::Unsupported.into()),
+            Owner::Static(_) | Owner::Heap(_) => Ok(()),
+        }
+    }
+
     /// Whether both are ranges of the same mapping (or both of none).
     #[must_use]
     pub fn same_mapping(&self, other: &Self) -> bool {
