@@ -35,6 +35,52 @@ pub struct Wish {
     pub rings: Option<bool>,
 }
 
+/// What a model takes of a device's memory, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// The weights, and what else is in their files.
+    pub weights_bytes: u64,
+    /// Keys and values of the window.
+    pub cache_bytes: u64,
+    /// States of recurrent layers.
+    pub state_bytes: u64,
+    /// Activations, and what kernels work in.
+    pub scratch_bytes: u64,
+    /// The program itself, with its vocabulary.
+    pub program_bytes: u64,
+}
+
+impl Sums {
+    /// All together.
+    pub fn total_bytes(&self) -> u64 {
+        let parts = [self.weights_bytes, self.cache_bytes, self.state_bytes, self.scratch_bytes, self.program_bytes];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+/// The shortest window that is worth having.
+pub const SHORTEST_WINDOW_TOKENS: u32 = 512;
+
+/// What is tried where a window of `asked` tokens does not fit, in this order: shorter windows, each half of the one before.
+pub fn shorter_windows(asked: u32) -> impl Iterator<Item = u32> {
+    let half = |window: &u32| (*window > SHORTEST_WINDOW_TOKENS).then(|| (window / 2).max(SHORTEST_WINDOW_TOKENS));
+    std::iter::successors(half(&asked), half)
+}
+
+/// Bytes of all matrices, one that several slots share counted once.
+pub fn stored_bytes(shape: &Shape<Weight>) -> u64 {
+    let mut seen = HashSet::new();
+    let mut sum = 0;
+    shape.for_each(|weight| {
+        sum += match weight {
+            Weight::Matrix(matrix) if !seen.insert(matrix.data.as_ptr()) => 0,
+            Weight::Matrix(matrix) => matrix.data.len() as u64,
+            Weight::Vector(values) => 4 * values.len() as u64,
+        }
+    });
+    sum
+}
+
 /// The window asked for does not suit the model.
 #[derive(Debug, thiserror::Error)]
 #[error("a window of {asked} tokens: this model was trained for 1 to {trained}")]
