@@ -22,6 +22,11 @@ pub fn measure(pool: &mut Pool) -> Ceilings {
     Ceilings { bandwidth_bytes_per_s: bandwidth(pool), operations_per_s: operations(pool, run), arithmetic }
 }
 
+/// The same on so many threads of their own, where there is no model.
+pub fn of_this_machine(threads: usize) -> Ceilings {
+    measure(&mut Pool::new(threads))
+}
+
 fn bandwidth(pool: &mut Pool) -> f64 {
     let words = vec![1u64; STREAM_BYTES / 8];
     let threads = pool.threads();

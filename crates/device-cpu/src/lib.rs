@@ -22,12 +22,15 @@ mod pool;
 mod product;
 mod quant;
 mod recurrent;
+mod sizes;
 mod topology;
 mod vector;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+pub use ceilings::of_this_machine as ceilings;
 pub use detect::{Isa, Kernels};
 pub use executor::CpuExecutor;
 pub use ops::Cpu;
+pub use sizes::Sizes;
 pub use topology::Topology;
