@@ -243,7 +243,7 @@ impl Puller {
     }
 
     fn plan_web(&self, name: &WebName) -> Result<Plan, Error> {
-        let given = self.web.get(&name.url, Some(0..1), None, None).map_err(|fault| Error::of(&name.url, fault))?;
+        let given = self.web.get(&name.url, Some(&(0..1)), None, None).map_err(|fault| Error::of(&name.url, fault))?;
         let bytes = given.part.map(|(_, _, all)| all).or(given.length);
         let bytes = bytes.ok_or_else(|| Error::unusable(&name.url, "the server does not say how large it is"))?;
         let folder = resolve::web_folder(&self.places, name);

@@ -83,8 +83,7 @@ pub fn parse(word: &str, catalog: &Catalog) -> Result<Reference, NameError> {
 
 /// Whether `word` can only be meant as a model: a word of the catalog, or an address.
 pub fn is_name(word: &str, catalog: &Catalog) -> bool {
-    !word.contains(char::is_whitespace)
-        && (is_model(word) || matches!(names::addressed(word), Ok(Some(_)) | Err(_)) || catalog.find(word).is_some())
+    !word.contains(char::is_whitespace) && (is_model(word) || names::is_addressed(word) || catalog.find(word).is_some())
 }
 
 #[cfg(test)]

@@ -253,7 +253,7 @@ impl Work<'_> {
         let range = self.state().pieces.range(pieces.clone());
         let wanted = self.wanted;
         let whole = self.state().gives_parts == Some(false);
-        let asked = (!whole).then(|| range.clone());
+        let asked = (!whole).then_some(&range);
         let given = self.web.get(&wanted.url, asked, None, wanted.credential.as_ref());
         let given = given.map_err(|fault| self.obstacle(fault))?;
         let gives_parts = given.status == 206;
@@ -269,7 +269,7 @@ impl Work<'_> {
             return self.copy(given.body, pieces);
         }
         if !is_first && !whole {
-            return Err(self.wrong("gave the whole file where a part was asked for".to_owned()));
+            return Err(self.wrong("gave the whole file where a part was asked for"));
         }
         // The whole comes, from its start: what is here already comes again.
         let all = self.state().pieces.take_all();
@@ -281,7 +281,7 @@ impl Work<'_> {
     /// Whether what comes is what was asked for.
     fn check(&self, given: &Given, range: &Range<u64>) -> Result<(), Obstacle> {
         let bytes = self.wanted.bytes;
-        let changed = |found: u64| self.wrong(format!("has {found} bytes now, and {bytes} were announced"));
+        let changed = |found: u64| self.wrong(&format!("has {found} bytes now, and {bytes} were announced"));
         match (given.status, given.part) {
             (206, Some((first, last, all))) => {
                 if all != bytes {
@@ -293,16 +293,16 @@ impl Work<'_> {
                         range.start,
                         range.end - 1
                     );
-                    return Err(self.wrong(message));
+                    return Err(self.wrong(&message));
                 }
                 match given.length {
                     Some(length) if length != range.end - range.start => {
-                        Err(self.wrong(format!("sends {length} bytes for a part of {}", range.end - range.start)))
+                        Err(self.wrong(&format!("sends {length} bytes for a part of {}", range.end - range.start)))
                     }
                     _ => Ok(()),
                 }
             }
-            (206, None) => Err(self.wrong("gave a part without saying which".to_owned())),
+            (206, None) => Err(self.wrong("gave a part without saying which")),
             (_, _) => given.length.filter(|&length| length != bytes).map_or(Ok(()), |length| Err(changed(length))),
         }
     }
@@ -339,7 +339,7 @@ impl Work<'_> {
         }
         // A body that goes on is not what was announced.
         match body.read(&mut buffer[..1]) {
-            Ok(count) if count > 0 => Err(self.wrong("sends more bytes than it announced".to_owned())),
+            Ok(count) if count > 0 => Err(self.wrong("sends more bytes than it announced")),
             Ok(_) | Err(_) => Ok(()),
         }
     }
@@ -348,7 +348,7 @@ impl Work<'_> {
         Fault::Connection { host: super::web::host(&self.wanted.url), reason: reason.to_owned() }
     }
 
-    fn wrong(&self, what: String) -> Obstacle {
+    fn wrong(&self, what: &str) -> Obstacle {
         let fault = Fault::Wrong(format!("the server {what}"));
         Obstacle::Final(Error::Web { what: self.wanted.title.clone(), fault })
     }

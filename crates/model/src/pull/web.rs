@@ -152,13 +152,13 @@ impl Web {
     pub fn get(
         &self,
         url: &str,
-        range: Option<Range<u64>>,
+        range: Option<&Range<u64>>,
         accept: Option<&str>,
         credential: Option<&Credential>,
     ) -> Result<Given, Fault> {
         let mut place: Uri = url.parse().map_err(|_| Fault::Wrong(format!("{url:?} is no address")))?;
         for _ in 0..=HOPS_MAX {
-            let answer = self.ask(&place, range.clone(), accept, credential)?;
+            let answer = self.ask(&place, range, accept, credential)?;
             let status = answer.status().as_u16();
             match status {
                 200 | 206 => return Ok(given(answer)),
@@ -187,7 +187,7 @@ impl Web {
     fn ask(
         &self,
         place: &Uri,
-        range: Option<Range<u64>>,
+        range: Option<&Range<u64>>,
         accept: Option<&str>,
         credential: Option<&Credential>,
     ) -> Result<Answer<Body>, Fault> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::names::{HubName, is_pickle};
+use super::names::{HubName, ends_with, is_pickle};
 
 /// Quantisations in the order in which they are preferred when nobody names one: what costs little quality first, smaller ones where that
 /// does not fit, larger ones where there is nothing else.
@@ -114,7 +114,7 @@ fn groups(files: &[Listed]) -> Vec<Group> {
     for (index, file) in files.iter().enumerate() {
         let lower = file.path.to_ascii_lowercase();
         let base = lower.rsplit('/').next().unwrap_or_default();
-        if !lower.ends_with(".gguf") || base.starts_with("mmproj") || base.contains("imatrix") {
+        if !ends_with(&lower, "gguf") || base.starts_with("mmproj") || base.contains("imatrix") {
             continue;
         }
         let stem = &file.path[..file.path.len() - ".gguf".len()];

@@ -141,6 +141,11 @@ pub(super) fn addressed(word: &str) -> Result<Option<Reference>, NameError> {
     Ok(None)
 }
 
+/// Whether a word says where a model is, rightly or not.
+pub(super) fn is_addressed(word: &str) -> bool {
+    ["hf:", "ollama:", "oci:", "http://", "https://"].iter().any(|start| word.starts_with(start))
+}
+
 /// Whether a word looks like a path, so that opening it says more than that it is no name.
 pub(super) fn is_path(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
@@ -221,8 +226,7 @@ impl WebName {
         if is_pickle(file) {
             return Err(NameError::Pickle { name: word.to_owned() });
         }
-        let lower = file.to_ascii_lowercase();
-        if !is_part(file) || !(lower.ends_with(".gguf") || lower.ends_with(".safetensors")) {
+        if !is_part(file) || !["gguf", "safetensors"].iter().any(|end| ends_with(file, end)) {
             return Err(wrong(word, "the address of a model ends with the name of a GGUF or safetensors file"));
         }
         Ok(Self { url: url.to_owned(), file: file.to_owned(), sha256 })
@@ -268,6 +272,11 @@ pub fn is_safe_path(path: &str) -> bool {
             && !part.contains(|letter: char| letter.is_control() || "\\:<>\"|?*".contains(letter))
     };
     path.len() <= NAME_BYTES_MAX && path.split('/').all(is_plain)
+}
+
+/// Whether the name of a file has this extension, in small letters or capitals.
+pub fn ends_with(name: &str, extension: &str) -> bool {
+    Path::new(name).extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
 }
 
 /// Whether the name of a file is a pickle's.
