@@ -30,6 +30,16 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Bytes of its memory that are free, and all of them.
+    ///
+    /// # Errors
+    /// When the driver does not say.
+    pub fn memory(&self) -> Result<(u64, u64), DeviceError> {
+        self.0.memory().map_err(lost)
+    }
+}
+
 /// Brings the code books, which `kauri-formats` has, to every image that uses them.
 fn fill_books(gpu: &Gpu) -> Result<(), Failure> {
     fn bytes<const N: usize>(points: &[[i8; N]]) -> Vec<u8> {

@@ -355,6 +355,15 @@ impl Gpu {
         check("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.context) })
     }
 
+    /// Bytes of the device's memory that are free, and all of them.
+    pub(crate) fn memory(&self) -> Result<(u64, u64), Failure> {
+        self.bind()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: writes two numbers.
+        check("cuMemGetInfo", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })?;
+        Ok((free as u64, total as u64))
+    }
+
     /// Memory of the device.
     pub(crate) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Allocation, Failure> {
         let mut at = 0;
