@@ -62,6 +62,8 @@ pub fn about_model(name: Option<&str>, error: Error) -> anyhow::Error {
         Error::Architecture(_)
         | Error::Weights(_)
         | Error::Window(_)
+        | Error::DoesNotFit(_)
+        | Error::Lock(_)
         | Error::Tokenizer(_)
         | Error::Template(_)
         | Error::NotFinite => anyhow::Error::new(error).context(name.unwrap_or(DEFAULT_NAME).to_owned()),

@@ -7,6 +7,7 @@ use kauri_device::{Buffer, Plan, Weight};
 use kauri_formats::Quant;
 
 use crate::cache::Cache;
+use crate::ops::keeps_ring;
 use crate::{experts, latent};
 
 /// Bytes of a quantised activation: the byte itself, and its share of scales and sums.
@@ -29,7 +30,10 @@ impl Sizes {
     /// For a model sized by `plan`, on `threads` threads.
     pub fn of(shape: &Shape<Weight>, plan: &Plan, threads: usize) -> Self {
         let caches = shape.mixers().filter_map(Mixer::attention);
-        let caches = caches.map(|attention| Cache::bytes(plan, attention.kv_heads, attention.head_dim));
+        let caches = caches.map(|attention| {
+            let sizes = keeps_ring(plan, attention).unwrap_or(*plan);
+            Cache::bytes(&sizes, attention.kv_heads, attention.head_dim)
+        });
         let rows = shape.mixers().filter_map(Mixer::latent);
         let rows = rows.map(|latent| Cache::bytes_of_rows(plan, latent.rope_dims, latent.latent));
         let states = (4 * shape.state_values_per_sequence()).saturating_mul(u64::from(plan.slots));

@@ -1,7 +1,7 @@
 //! The devices there are, and the executor for the one that was chosen. The only file that knows which are built in.
 
 use kauri_arch::Shape;
-use kauri_device::{CacheType, Executor, Plan, Weight};
+use kauri_device::{CacheType, Ceilings, Executor, Plan, Weight};
 use kauri_device_cpu::{Cpu, CpuExecutor, Isa, Kernels, Topology};
 use kauri_formats::Quant;
 
@@ -66,7 +66,7 @@ pub(crate) fn cpu_alone(threads_wanted: Option<usize>, shape: &Shape<Weight>, pl
 mod cuda {
     use kauri_device_cuda::{Arithmetic, CudaExecutor, Device, Unavailable};
 
-    use super::{Error, Executor, Plan, Shape, Weight};
+    use super::{Error, Executor, Gpu, Plan, Shape, Weight};
 
     /// A model on the GPU.
     pub(super) fn executor(shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
@@ -92,12 +92,19 @@ mod cuda {
     pub(super) fn is_there() -> bool {
         Device::open().is_ok()
     }
+
+    /// The GPU that will be used.
+    pub(super) fn gpu() -> Result<Gpu, String> {
+        let device = Device::open().map_err(|reason| reason.to_string())?;
+        let (free_bytes, total_bytes) = device.memory().map_err(|reason| reason.to_string())?;
+        Ok(Gpu { name: device.name(), free_bytes, total_bytes })
+    }
 }
 
 /// NVIDIA GPUs, where they are not built in.
 #[cfg(not(feature = "cuda"))]
 mod cuda {
-    use super::{Error, Executor, Plan, Shape, Weight};
+    use super::{Error, Executor, Gpu, Plan, Shape, Weight};
 
     pub(super) fn executor(_shape: &Shape<Weight>, _plan: Plan) -> Result<Box<dyn Executor>, Error> {
         Err(Error::NoDevice("this build has no CUDA device; use --device cpu".to_owned()))
@@ -110,17 +117,16 @@ mod cuda {
     pub(super) fn is_there() -> bool {
         false
     }
+
+    pub(super) fn gpu() -> Result<Gpu, String> {
+        Err("this build has no CUDA device".to_owned())
+    }
 }
 
 /// How keys and values are best kept: as bytes where products take activations as bytes, which costs as little and runs as much
 /// faster; in half precision where the model, the instruction set or a GPU computes in more.
 pub(crate) fn cache(choice: DeviceChoice, isa: Option<Isa>, shape: &Shape<Weight>) -> CacheType {
-    let on_gpu = match choice {
-        DeviceChoice::Auto => isa.is_none() && cuda::is_there(),
-        DeviceChoice::Cuda => true,
-        DeviceChoice::Cpu | DeviceChoice::Wgpu => false,
-    };
-    if on_gpu {
+    if on_gpu(choice, isa) {
         return CacheType::F16;
     }
     let mut bytes = false;
@@ -129,6 +135,56 @@ pub(crate) fn cache(choice: DeviceChoice, isa: Option<Isa>, shape: &Shape<Weight
         Weight::Vector(_) => {}
     });
     if bytes && isa.unwrap_or_else(Isa::best) != Isa::Scalar { CacheType::Q8_0 } else { CacheType::F16 }
+}
+
+/// Whether a model will run on a GPU.
+pub(crate) fn on_gpu(choice: DeviceChoice, isa: Option<Isa>) -> bool {
+    match choice {
+        DeviceChoice::Auto => isa.is_none() && cuda::is_there(),
+        DeviceChoice::Cuda => true,
+        DeviceChoice::Cpu | DeviceChoice::Wgpu => false,
+    }
+}
+
+/// What this machine has.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Threads of those cores.
+    pub logical_cpus: usize,
+    /// The best instructions that kauri has kernels for.
+    pub isa: Isa,
+    /// All that this CPU has, the best first.
+    pub isas: Vec<Isa>,
+    /// What was measured on those cores.
+    pub ceilings: Ceilings,
+    /// The GPU, or why there is none to be used.
+    pub gpu: Result<Gpu, String>,
+}
+
+/// A GPU that kauri can use.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    /// In words.
+    pub name: String,
+    /// Bytes that are free.
+    pub free_bytes: u64,
+    /// Bytes that it has.
+    pub total_bytes: u64,
+}
+
+/// Looks at this machine, and measures it: about a second.
+pub fn machine() -> Machine {
+    let topology = Topology::of_this_machine();
+    Machine {
+        cores: topology.threads(),
+        logical_cpus: topology.parallelism(),
+        isa: Isa::best(),
+        isas: Isa::ALL.into_iter().filter(|isa| isa.is_supported()).collect(),
+        ceilings: kauri_device_cpu::ceilings(topology.threads()),
+        gpu: cuda::gpu(),
+    }
 }
 
 /// Whether this CPU has vector instructions that kauri has kernels for.

@@ -7,7 +7,7 @@ use kauri_arch::{RopeScaling, Shape, Summary};
 use kauri_device::{CacheType, Executor, Ring, Weight};
 use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
-use kauri_model::{Wish, fit, load, resolve};
+use kauri_model::{load, resolve};
 use kauri_prompt::pages::Pages;
 use kauri_prompt::store::Store;
 use kauri_step::grammar::{Compiled, Compiler, Grammar};
@@ -19,14 +19,13 @@ use crate::chat::Chat;
 use crate::devices::{self, DeviceChoice};
 use crate::dialogue::{Asked, Dialogue};
 use crate::error::Error;
+use crate::fitting::{self, Misfit};
 use crate::reader;
 use crate::session::Session;
 
-/// Most texts that are read in one step.
-const TEXTS_A_STEP: u32 = 16;
-
 /// What is settled when a model is loaded. The defaults suit one person at a terminal.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says one thing, and none excludes another")]
 pub struct Options {
     /// Where to run.
     pub device: DeviceChoice,
@@ -62,6 +61,10 @@ pub struct Options {
     pub full_precision: bool,
     /// Made to read texts for vectors and scores: several of them in a step, and no logits. A model that cannot write always is.
     pub reads: bool,
+    /// Keeps the weights in memory, so that the system never takes them back.
+    pub lock: bool,
+    /// Loads what does not fit: weights that are not in memory are read from the disk again and again.
+    pub oversize: bool,
 }
 
 /// What the model's makers recommend, and what ends an answer.
@@ -121,7 +124,7 @@ impl Default for Options {
             threads: None,
             context_tokens: None,
             cache: None,
-            page_tokens: fit::PAGE_TOKENS,
+            page_tokens: kauri_model::fit::PAGE_TOKENS,
             batch_tokens: 512,
             batch_outputs: 1,
             sequences: 1,
@@ -131,6 +134,8 @@ impl Default for Options {
             rings: None,
             full_precision: false,
             reads: false,
+            lock: false,
+            oversize: false,
         }
     }
 }
@@ -152,13 +157,13 @@ impl Engine {
         if let Some(judges) = reader::answers(&checkpoint, &shape, &tokenizer).filter(|_| options.reads) {
             shape.summary = judges;
         }
-        let (mut plan, window_tokens) = fit::plan(&shape, &wish(options, &shape))?;
-        let both_ways = shape.reads_both_ways();
-        if options.reads || both_ways {
-            // There is one state for all texts of a step, if there are states.
-            let texts = if shape.state_values_per_sequence() > 0 { 1 } else { TEXTS_A_STEP };
-            plan = fit::for_reading(&plan, window_tokens, texts, both_ways);
-            shape.head.output = None;
+        let (plan, fitted) = fitting::settle(&checkpoint, &mut shape, options)?;
+        if !fitted.fits() && !options.oversize {
+            return Err(Error::DoesNotFit(Misfit::of(&fitted)));
+        }
+        let (window_tokens, both_ways) = (fitted.window_tokens, shape.reads_both_ways());
+        if options.lock {
+            checkpoint.lock().map_err(Error::Lock)?;
         }
         let defaults = defaults(&checkpoint, &tokenizer);
         let dialogue = chat_template(&checkpoint)
@@ -298,22 +303,6 @@ impl Engine {
     /// The device that runs it: for instruments, which launch batches of their own.
     pub fn executor(&mut self) -> &mut dyn Executor {
         &mut *self.executor
-    }
-}
-
-/// What is asked of the fit.
-fn wish(options: &Options, shape: &Shape<Weight>) -> Wish {
-    Wish {
-        window_tokens: options.context_tokens,
-        cache: options.cache.unwrap_or_else(|| devices::cache(options.device, options.isa, shape)),
-        page_tokens: options.page_tokens.clamp(16, 4096).next_multiple_of(16),
-        batch_tokens: options.batch_tokens,
-        batch_outputs: options.batch_outputs,
-        sequences: options.sequences.max(1),
-        cache_tokens: options.cache_tokens,
-        cache_windows: options.cache_windows,
-        snapshots: options.snapshots,
-        rings: options.rings,
     }
 }
 

@@ -17,6 +17,12 @@ pub enum Error {
     /// The window asked for does not suit the model.
     #[error(transparent)]
     Window(#[from] kauri_model::fit::WindowError),
+    /// There is not enough memory.
+    #[error(transparent)]
+    DoesNotFit(#[from] crate::fitting::Misfit),
+    /// The weights cannot be kept in memory.
+    #[error("the weights cannot be kept in memory: {0}; raise the limit (ulimit -l), or leave --lock out")]
+    Lock(std::io::Error),
     /// The vocabulary cannot be used.
     #[error(transparent)]
     Tokenizer(#[from] kauri_tokenizer::Error),
@@ -121,6 +127,7 @@ impl Error {
     pub fn is_input(&self) -> bool {
         match self {
             Self::NotFinite
+            | Self::Lock(_)
             | Self::QueueFull { .. }
             | Self::Unread
             | Self::StepLost(_)
@@ -134,6 +141,7 @@ impl Error {
             Self::Architecture(_)
             | Self::Weights(_)
             | Self::Window(_)
+            | Self::DoesNotFit(_)
             | Self::Tokenizer(_)
             | Self::Template(_)
             | Self::Sampling(_)
