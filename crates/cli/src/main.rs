@@ -9,8 +9,12 @@ mod commands;
 mod failure;
 mod input;
 mod interrupt;
+mod library;
+mod measured;
 mod model_options;
+mod pulling;
 mod terminal;
+mod warming;
 
 use std::process::ExitCode;
 
@@ -30,6 +34,8 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
   kauri run \"Why is decode slow?\"         answer one question with the model inside this program
   kauri run                               talk, a turn at a time
   kauri run model.gguf < question.txt     any GGUF file or safetensors directory
+  kauri list                              models that have a name, and whether they fit here
+  kauri run qwen3:4b \"Why?\"               pulled when it is not here, once you say so
   kauri inspect model.gguf                what is in a file
   kauri run --help                        each command has examples of its own";
 

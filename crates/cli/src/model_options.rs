@@ -3,12 +3,18 @@
 use clap::{Args, ValueEnum};
 use kauri_engine::{CacheType, DeviceChoice, Isa, Options};
 
+use crate::library::{self, PullOptions};
+use crate::warming;
+
 /// Which model, where and how.
 #[derive(Args, Clone, Debug)]
 pub struct ModelOptions {
-    /// A GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default).
+    /// A name (kauri list), a GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default).
     #[arg(long, value_name = "NAME|PATH")]
     pub model: Option<String>,
+
+    #[command(flatten)]
+    pub pull: PullOptions,
 
     #[command(flatten)]
     pub engine: EngineOptions,
@@ -36,6 +42,14 @@ pub struct EngineOptions {
     /// CPU instructions to use.
     #[arg(long, value_enum, default_value_t)]
     pub isa: Instructions,
+
+    /// Keep the weights in memory, so that the system never takes them back.
+    #[arg(long)]
+    pub lock: bool,
+
+    /// Load a model that does not fit into memory all the same: slow, since weights are read from the disk again and again.
+    #[arg(long)]
+    pub oversize: bool,
 }
 
 /// `--device`.
@@ -91,6 +105,24 @@ pub enum Instructions {
 }
 
 impl ModelOptions {
+    /// The file of the model that was asked for, pulled if it is not here and that is wanted; `None` for the one inside this program.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be had.
+    pub fn located(&self) -> anyhow::Result<Option<String>> {
+        self.locate(self.model.as_deref())
+    }
+
+    /// The same for a word that was given elsewhere.
+    ///
+    /// # Errors
+    /// As for [`Self::located`].
+    pub fn locate(&self, word: Option<&str>) -> anyhow::Result<Option<String>> {
+        let path = library::locate(word, self.pull)?;
+        warming::bring(path.as_deref(), self.engine.lock);
+        Ok(path)
+    }
+
     /// The engine's options.
     pub fn options(&self) -> Options {
         self.engine.options()
@@ -125,6 +157,8 @@ impl EngineOptions {
                 Cache::Q8 => Some(CacheType::Q8_0),
                 Cache::Q4 => Some(CacheType::Q4_0),
             },
+            lock: self.lock,
+            oversize: self.oversize,
             ..Options::default()
         }
     }

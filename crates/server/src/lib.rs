@@ -62,6 +62,8 @@ pub struct Settings {
     pub log: Log,
     /// What can be asked.
     pub models: Vec<Entry>,
+    /// What can be asked, too, and is looked into as far as it can be: models of this machine that nobody named.
+    pub others: Vec<Entry>,
     /// How it is loaded.
     pub loading: Loading,
     /// Who may ask.
@@ -88,8 +90,8 @@ pub struct Socket {
     /// Who may open it, as the permissions of a file.
     pub mode: u32,
 }
-/// What models and keys there are now, or why that cannot be said.
-pub type Reread = Arc<dyn Fn() -> Result<(Vec<Entry>, Keys), String> + Send + Sync>;
+/// What models are named, what others and what keys there are now, or why that cannot be said.
+pub type Reread = Arc<dyn Fn() -> Result<(Vec<Entry>, Vec<Entry>, Keys), String> + Send + Sync>;
 
 /// Why a server does not start, or ended before its time.
 #[derive(Debug, thiserror::Error)]
@@ -170,12 +172,12 @@ impl App {
     /// # Errors
     /// What is wrong.
     fn reload(&self, reread: &Reread, may_be_open: bool) -> Result<String, String> {
-        let (models, keys) = reread()?;
+        let (models, others, keys) = reread()?;
         if keys.is_empty() && !may_be_open {
             return Err("there would be no API key, and the server can be reached from other machines".to_owned());
         }
         let counts = format!("{} models, {} keys", models.len(), keys.len());
-        self.models.replace(&models).map_err(|(name, error)| format!("{name}: {error}"))?;
+        self.models.replace(&models, &others).map_err(|(name, error)| format!("{name}: {error}"))?;
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
         Ok(counts)
     }
@@ -214,7 +216,7 @@ pub fn serve(settings: Settings, listening: impl FnOnce(&str)) -> Result<(), Err
             }
         }
     })?;
-    let models = Models::open(&settings.models, settings.loading);
+    let models = Models::open(&settings.models, &settings.others, settings.loading);
     let models = models.map_err(|failed| Error::Model { name: failed.0.source, error: Box::new(failed.1) })?;
     let app = Arc::new(App {
         models,

@@ -131,12 +131,28 @@ fn name_of(word: &str) -> String {
     name.strip_suffix(".gguf").map(str::to_owned).unwrap_or(name).replace(' ', "-")
 }
 
+/// Those of `others` that are not among `entries`, neither by name nor by file, each once.
+fn beside<'a>(entries: &'a [Entry], others: &'a [Entry]) -> Vec<&'a Entry> {
+    let mut all: Vec<&Entry> = entries.iter().collect();
+    for other in others {
+        if !all.iter().any(|entry| entry.name == other.name || entry.source == other.source) {
+            all.push(other);
+        }
+    }
+    all.split_off(entries.len())
+}
+
 impl Models {
-    /// Looks into all files and loads the first models, as many as may be loaded at a time.
+    /// Looks into all files and loads the first of `entries`, as many as may be loaded at a time; of `others` those that cannot be read are
+    /// left out.
     ///
     /// # Errors
     /// The model that cannot be read or loaded, and why.
-    pub fn open(entries: &[Entry], loading: Loading) -> Result<Self, Box<(Entry, kauri_engine::Error)>> {
+    pub fn open(
+        entries: &[Entry],
+        others: &[Entry],
+        loading: Loading,
+    ) -> Result<Self, Box<(Entry, kauri_engine::Error)>> {
         let look = |entry: &Entry| Slot::find(entry).map_err(|error| Box::new((entry.clone(), error)));
         let mut slots = entries.iter().map(look).collect::<Result<Vec<Slot>, _>>()?;
         for slot in slots.iter_mut().take(loading.loaded_max) {
@@ -144,22 +160,25 @@ impl Models {
             let resident = resident.map_err(|error| Box::new((slot.known.entry.clone(), error)))?;
             (slot.resident, slot.asked) = (Some(Arc::new(resident)), Some(Instant::now()));
         }
+        slots.extend(beside(entries, others).into_iter().filter_map(|entry| Slot::find(entry).ok()));
         Ok(Self { loading, slots: Mutex::new(slots), turn: tokio::sync::Mutex::default() })
     }
 
-    /// Makes these the models that there are. Those that there were already stay as they are; what is loaded and is not among them
+    /// Makes these the models that there are, with those of `others` that can be read. Those that there were already stay as they are; what is loaded and is not among them
     /// writes its answers to their end. Where one cannot be read, nothing changes.
     ///
     /// # Errors
     /// The name of the model that cannot be read, and why.
-    pub fn replace(&self, entries: &[Entry]) -> Result<(), (String, kauri_engine::Error)> {
+    pub fn replace(&self, entries: &[Entry], others: &[Entry]) -> Result<(), (String, kauri_engine::Error)> {
         let is_new = |entry: &&Entry| !self.slots().iter().any(|slot| slot.known.entry == **entry);
         let look = |entry: &Entry| Slot::find(entry).map_err(|error| (entry.name.clone(), error));
         let mut found = entries.iter().filter(is_new).map(look).collect::<Result<Vec<Slot>, _>>()?;
+        let others = beside(entries, others);
+        found.extend(others.iter().copied().filter(is_new).filter_map(|entry| Slot::find(entry).ok()));
         let mut slots = self.slots();
         found.append(&mut slots);
         let place = |entry: &Entry| found.iter().position(|slot| slot.known.entry == *entry);
-        let places: Vec<usize> = entries.iter().filter_map(place).collect();
+        let places: Vec<usize> = entries.iter().chain(others).filter_map(place).collect();
         let mut found: Vec<Option<Slot>> = found.into_iter().map(Some).collect();
         *slots = places.into_iter().filter_map(|place| found[place].take()).collect();
         Ok(())

@@ -64,7 +64,8 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (texts, named): (Vec<String>, _) =
         if arguments.texts.is_empty() { (lines()?, "standard input, line") } else { (arguments.texts.clone(), "text") };
-    let name = arguments.model.model.as_deref();
+    let path = arguments.model.located()?;
+    let name = path.as_deref();
     let options = Options { reads: true, ..arguments.model.options() };
     let mut engine = Engine::load(name, &options).map_err(|error| about_model(name, error))?;
     let wanted = Wanted { pooling: arguments.pooling.map(Into::into), dimensions: arguments.dimensions };

@@ -81,7 +81,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let asked = base.as_ref().map(|base| base.header().context).or(options.context_tokens);
     let options = Options { context_tokens: asked, batch_outputs: options.batch_tokens, ..options };
-    let name = arguments.model.model.as_deref();
+    let path = arguments.model.located()?;
+    let name = path.as_deref();
     let mut engine = Engine::load(name, &options).map_err(|error| about_model(name, error))?;
     if !engine.writes() {
         bail!(kauri_engine::Error::OnlyReads);

@@ -44,7 +44,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bail!(BadInput("the query is empty; say what is asked".to_owned()));
     }
     let documents = embed::lines()?;
-    let name = arguments.model.model.as_deref();
+    let path = arguments.model.located()?;
+    let name = path.as_deref();
     let options = Options { reads: true, ..arguments.model.options() };
     let mut engine = Engine::load(name, &options).map_err(|error| about_model(name, error))?;
     let pairs = (1..).zip(&documents).map(|(number, document)| {

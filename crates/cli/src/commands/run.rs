@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use kauri_engine::{Asked, Chat, DEFAULT_NAME, Engine, Error, Finish, Tool, Tools, is_model, tools};
+use kauri_engine::{Asked, Chat, DEFAULT_NAME, Engine, Error, Finish, Tool, Tools, tools};
 
 use self::answer::{Format, Manner};
 use self::constraint_options::ConstraintOptions;
@@ -20,6 +20,7 @@ use crate::cache_options::CacheOptions;
 use crate::failure::{BadInput, Interrupted, about_model};
 use crate::input;
 use crate::interrupt::{self, Second};
+use crate::library;
 use crate::model_options::ModelOptions;
 
 /// Answers a prompt, or talks with you at a terminal.
@@ -31,7 +32,7 @@ use crate::model_options::ModelOptions;
 #[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line are independent of each other")]
 pub struct Arguments {
-    /// A GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default).
+    /// A name (kauri list), a GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default).
     #[arg(value_name = "MODEL")]
     first: Option<String>,
 
@@ -98,6 +99,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
   kauri run \"Why is decode slow?\"
+  kauri run qwen3:4b \"Name a colour.\"
   kauri run model.gguf \"Name three colours.\" --temperature 0 --stats
   git diff | kauri run model.gguf --system \"Review this change.\"
   kauri run \"Invent a person.\" --json-schema person.json
@@ -123,8 +125,11 @@ struct Words {
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let words =
-        words([arguments.first.as_deref(), arguments.second.as_deref()], arguments.model.model.as_deref(), is_model)?;
+    let words = words(
+        [arguments.first.as_deref(), arguments.second.as_deref()],
+        arguments.model.model.as_deref(),
+        library::is_name,
+    )?;
     let prompt = match words.prompt {
         Some(prompt) if prompt != "-" => Some(prompt),
         None if io::stdin().is_terminal() => None,
@@ -143,8 +148,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // What cannot be read is said before a model is loaded.
     let grammar = arguments.constraint.read()?;
     let chat = new_chat(arguments)?;
-    let name = words.model.as_deref();
-    let remembering = arguments.cache.remembering(0.0);
+    let path = arguments.model.locate(words.model.as_deref())?;
+    let name = path.as_deref();
+    let remembering = arguments.cache.remembering(0.0)?;
     let mut engine = Engine::load(name, &arguments.model.options()).map_err(|error| about_model(name, error))?;
     if !engine.writes() {
         bail!(Error::OnlyReads);
@@ -162,7 +168,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if let Some(prompt) = prompt {
         answer_one(&mut engine, &manner, arguments, chat, &prompt)
     } else {
-        chat::talk(&mut engine, &manner, name.unwrap_or(DEFAULT_NAME), chat)
+        chat::talk(&mut engine, &manner, words.model.as_deref().unwrap_or(DEFAULT_NAME), chat)
     }
 }
 

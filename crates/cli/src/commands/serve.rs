@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use kauri_engine::{DEFAULT_NAME, Options, Serving};
+use kauri_engine::{DEFAULT_NAME, Options, Serving, local};
 use kauri_server::{BodyLimits, ConnectionLimits, Entry, Error, Keys, Loading, Log, Settings, Socket, TlsFiles};
 
 use crate::cache_options::{CacheOptions, gigabytes};
 use crate::failure::{BadInput, about_model};
 use crate::input;
+use crate::library::{self, Library, PullOptions};
 use crate::model_options::EngineOptions;
+use crate::warming;
 use file::Given;
 
 /// Serves models over HTTP, for programs that speak OpenAI's protocol.
@@ -29,7 +31,7 @@ pub struct Arguments {
     #[command(flatten)]
     given: Given,
 
-    /// A GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default); requests call it by the
+    /// A name (kauri list), a GGUF file, a safetensors directory, or kauri-nano, the model inside this program (the default); requests call it by the
     /// file's name, or by NAME in NAME=MODEL. May be given several times.
     #[arg(value_name = "MODEL")]
     models: Vec<String>,
@@ -38,6 +40,13 @@ pub struct Arguments {
     /// says wins. SIGHUP reads its models and keys again.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    #[command(flatten)]
+    pull: PullOptions,
+
+    /// Answer for the models that are named here alone; otherwise those that were pulled can be asked for by their names, too.
+    #[arg(long)]
+    only: bool,
 
     #[command(flatten)]
     network: NetworkOptions,
@@ -177,6 +186,9 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (first, setup) = (arguments, Setup::read(arguments)?);
     let arguments = &setup.arguments;
+    for model in &setup.models {
+        warming::bring(Some(&model.source), arguments.engine.lock);
+    }
     let network = &arguments.network;
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
     let settings = Settings {
@@ -193,13 +205,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Some(LogForm::Json) => Log::Json,
         },
         models: setup.models,
+        others: setup.others,
         loading: arguments.loading()?,
         keys: setup.keys,
         reread: {
             let first = first.clone();
             Arc::new(move || {
                 let setup = Setup::read(&first).map_err(|error| format!("{error:#}"))?;
-                Ok((setup.models, setup.keys))
+                Ok((setup.models, setup.others, setup.keys))
             })
         },
         hosts: network.allow_host.clone(),
@@ -230,6 +243,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 struct Setup {
     arguments: Arguments,
     models: Vec<Entry>,
+    /// Models that nobody named here, and that are on this machine.
+    others: Vec<Entry>,
     keys: Keys,
 }
 
@@ -242,18 +257,6 @@ impl Setup {
                 (said.arguments, said.keys)
             }
         };
-        let words = if arguments.models.is_empty() { vec![DEFAULT_NAME.to_owned()] } else { arguments.models.clone() };
-        let mut models: Vec<Entry> = Vec::new();
-        for word in &words {
-            let entry = Entry::parse(word).map_err(BadInput)?;
-            if models.iter().any(|other| other.name == entry.name) {
-                bail!(BadInput(format!(
-                    "two models are called {}; give one another name, as in other={word}",
-                    entry.name
-                )));
-            }
-            models.push(entry);
-        }
         let keys = match (keys, &arguments.network.api_key_file) {
             (Some(keys), _) => keys,
             (None, None) => Keys::default(),
@@ -261,8 +264,41 @@ impl Setup {
                 Keys::parse(&input::file(file)?).map_err(|error| BadInput(format!("{}: {error}", file.display())))?
             }
         };
-        Ok(Self { arguments, models, keys })
+        let models = models(&arguments)?;
+        let others = if arguments.only { Vec::new() } else { others()? };
+        Ok(Self { arguments, models, others, keys })
     }
+}
+
+/// The models that are named, each where it lies on this machine: what is missing is pulled.
+fn models(arguments: &Arguments) -> anyhow::Result<Vec<Entry>> {
+    let words = if arguments.models.is_empty() { vec![DEFAULT_NAME.to_owned()] } else { arguments.models.clone() };
+    let mut models: Vec<Entry> = Vec::new();
+    for word in &words {
+        let entry = Entry::parse(word).map_err(BadInput)?;
+        if models.iter().any(|other| other.name == entry.name) {
+            bail!(BadInput(format!("two models are called {}; give one another name, as in other={word}", entry.name)));
+        }
+        models.push(entry);
+    }
+    for model in &mut models {
+        if let Some(path) = library::locate(Some(&model.source), arguments.pull)? {
+            model.source = path;
+        }
+    }
+    Ok(models)
+}
+
+/// What was pulled, by the names that kauri list shows, and a person's own words.
+fn others() -> anyhow::Result<Vec<Entry>> {
+    let library = Library::open()?;
+    let pulled = local::list(&library.places).into_iter().map(|local| (local.name, local.source));
+    let aliases = library.catalog.aliases().iter().filter_map(|(alias, target)| {
+        let path = local::find(&library.places, &library.parse(target).ok()?)?;
+        Some((alias.clone(), path))
+    });
+    let entry = |(name, path): (String, PathBuf)| Some(Entry { name, source: path.to_str()?.to_owned() });
+    Ok(aliases.chain(pulled).filter_map(entry).collect())
 }
 
 impl Arguments {

@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 
 use crate::failure::{BadInput, about_model};
 use crate::input;
+use crate::library::{self, PullOptions};
 use crate::terminal::ASIDE;
 
 /// The longest line of `--json`.
@@ -46,7 +47,8 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let name = arguments.model.as_deref();
+    let path = library::locate(arguments.model.as_deref(), PullOptions::OFFLINE)?;
+    let name = path.as_deref();
     let converter = Converter {
         tokenizer: kauri_engine::tokenizer(name).map_err(|error| about_model(name, error))?,
         special: if arguments.special { Special::Parse } else { Special::Text },

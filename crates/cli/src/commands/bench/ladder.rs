@@ -95,7 +95,7 @@ fn rungs(arguments: &Arguments) -> anyhow::Result<Vec<Rung>> {
     if !has_simd() || arguments.model.options().isa == Some(Isa::Scalar) {
         rungs.retain(|rung| rung.name != "SIMD");
     }
-    let tensors = inspect(arguments.model.model.as_deref())?.tensors;
+    let tensors = inspect(arguments.model.located()?.as_deref())?.tensors;
     if tensors.iter().any(|tensor| !matches!(tensor.quant, "F32" | "F16" | "BF16")) {
         rungs.push(rung("quantised weights", true, None, true, true));
     } else if tensors.iter().any(|tensor| tensor.quant != "F32") {
@@ -116,7 +116,7 @@ fn load(arguments: &Arguments, rung: &Rung) -> anyhow::Result<Driver> {
         full_precision: !rung.stored,
         ..own
     };
-    Driver::load(arguments.model.model.as_deref(), &options, needed)
+    Driver::load(arguments.model.located()?.as_deref(), &options, needed)
 }
 
 fn climb(driver: &mut Driver, arguments: &Arguments, rung: &Rung, status: &Status) -> anyhow::Result<Reached> {

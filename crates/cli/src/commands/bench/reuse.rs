@@ -125,7 +125,8 @@ impl Arguments {
         // Room for a conversation, the same under the cold salt, and one more.
         options.cache_tokens = Some(needed.saturating_mul(3).saturating_add(96));
         options.snapshots = 8;
-        let name = self.model.model.as_deref();
+        let path = self.model.located()?;
+        let name = path.as_deref();
         let mut engine = Engine::load(name, &options).map_err(|error| about_model(name, error))?;
         if let Some(cache) = cache {
             engine.remember(&cache.remembering(0.0))?;

@@ -317,15 +317,16 @@ impl Arguments {
         options.batch_tokens = options.batch_tokens.max(sequences);
         options.cache_tokens = self.cache_tokens;
         options.context_tokens = options.context_tokens.or(Some(needed));
-        let remembering = self.cache.remembering(self.cache_ram_gb);
-        let mut engine = match Engine::load(self.model.model.as_deref(), &options) {
+        let remembering = self.cache.remembering(self.cache_ram_gb)?;
+        let path = self.model.located()?;
+        let mut engine = match Engine::load(path.as_deref(), &options) {
             Err(Error::Window(window)) if window.asked == needed => {
                 let trained = window.trained;
                 bail!(BadInput(format!(
                     "these sizes need a window of {needed} tokens, but the model's is {trained}; ask for fewer tokens"
                 )))
             }
-            loaded => loaded.map_err(|error| about_model(self.model.model.as_deref(), error))?,
+            loaded => loaded.map_err(|error| about_model(path.as_deref(), error))?,
         };
         if engine.window_tokens() < needed {
             let window = engine.window_tokens();

@@ -102,7 +102,7 @@ pub struct Frontier {
 /// As [`super::run`].
 pub fn run(arguments: &SpeedArguments) -> anyhow::Result<()> {
     let needed = arguments.needed_tokens()?;
-    let mut driver = Driver::load(arguments.model.model.as_deref(), &arguments.options(needed), needed)?;
+    let mut driver = Driver::load(arguments.model.located()?.as_deref(), &arguments.options(needed), needed)?;
     arguments.output.check()?;
     let speed = measure(&mut driver, arguments)?;
     arguments.output.draw(|| report::picture(&speed, arguments))?;

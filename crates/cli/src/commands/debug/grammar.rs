@@ -12,6 +12,7 @@ use kauri_engine::{Special, Tokenizer};
 
 use crate::failure::{BadInput, about_model};
 use crate::input;
+use crate::library::{self, PullOptions};
 
 /// The longest line.
 const LINE_BYTES_MAX: u64 = 16 << 20;
@@ -64,7 +65,8 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let name = arguments.model.as_deref();
+    let path = library::locate(arguments.model.as_deref(), PullOptions::OFFLINE)?;
+    let name = path.as_deref();
     let tokenizer = kauri_engine::tokenizer(name).map_err(|error| about_model(name, error))?;
     let grammar = arguments.source.read()?;
     let mut times = Times::default();

@@ -40,7 +40,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         context_tokens: options.context_tokens.or(u32::try_from(arguments.tokens.len()).ok()),
         ..options
     };
-    let name = arguments.model.model.as_deref();
+    let path = arguments.model.located()?;
+    let name = path.as_deref();
     let mut engine = Engine::load(name, &options).map_err(|error| about_model(name, error))?;
     let mut stdout = BufWriter::new(io::stdout().lock());
     let mut written = Ok(());

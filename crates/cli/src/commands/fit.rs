@@ -1,0 +1,163 @@
+//! `kauri fit`: how a model would lie in this machine's memory, and what would change with another window or quantisation.
+
+use std::io::Write;
+
+use clap::Args;
+use kauri_engine::{CacheType, Fitted, Misfit, Options, fit, measure};
+use serde_json::{Value as Json, json};
+
+use crate::failure::about_model;
+use crate::library::{self, PullOptions};
+use crate::model_options::EngineOptions;
+use crate::terminal::{self, ASIDE, HEADING};
+
+/// Shows what a model takes of memory, before a byte of it is loaded: weights, cache, states, scratch; and what would change.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// A name, or a path; it has to be on this machine.
+    #[arg(value_name = "MODEL")]
+    model: Option<String>,
+
+    #[command(flatten)]
+    engine: EngineOptions,
+
+    /// Load it, touch all that it may ever use, and compare. Linux only.
+    #[arg(long)]
+    measure: bool,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
+  kauri fit model.gguf
+  kauri fit model.gguf --context 32768 --cache-type q8_0
+  kauri fit model.gguf --measure";
+
+/// Windows that are tried, up to the trained one.
+const WINDOWS_TOKENS: [u32; 5] = [2048, 8192, 32_768, 131_072, 1_048_576];
+/// Quantisations with the bits that a weight of theirs takes, about.
+const QUANTS_BITS: [(&str, f64); 5] = [("Q8_0", 8.5), ("Q6_K", 6.6), ("Q4_K_M", 4.9), ("Q3_K_M", 3.95), ("Q2_K", 3.0)];
+const WIDTH: usize = 40;
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let name = library::locate(arguments.model.as_deref(), PullOptions::OFFLINE)?;
+    let name = name.as_deref();
+    let options = arguments.engine.options();
+    let fitted = fit(name, &options).map_err(|error| about_model(name, error))?;
+    let measured = if arguments.measure { Some(measure(name, &options)?) } else { None };
+    let windows =
+        WINDOWS_TOKENS.into_iter().filter(|window| *window < fitted.trained_tokens).chain([fitted.trained_tokens]);
+    let others: Vec<Fitted> =
+        windows.filter_map(|window| fit(name, &Options { context_tokens: Some(window), ..options }).ok()).collect();
+    let mut out = anstream::stdout().lock();
+    if arguments.json {
+        let mut json = to_json(&fitted);
+        json["windows"] = Json::Array(others.iter().map(to_json).collect());
+        if let Some(measured) = measured {
+            json["resident_bytes"] = json!(measured.resident_bytes);
+        }
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    for line in bars(&fitted) {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out)?;
+    for other in &others {
+        let fits = if other.fits() { "fits" } else { "does not fit" };
+        let total = terminal::bytes(other.sums.total_bytes());
+        writeln!(out, "a window of {:>8} tokens   {total:>10}   {fits}", other.window_tokens)?;
+    }
+    for (quant, bits) in QUANTS_BITS {
+        let weights = (fitted.parameters as f64 * bits / 8.0) as u64;
+        let total = fitted.sums.total_bytes() - fitted.sums.weights_bytes + weights;
+        let fits = fitted.weights_bytes_max().is_none_or(|most| weights <= most);
+        let fits = if fits { "fits" } else { "does not fit" };
+        writeln!(out, "weights in {quant:<8}            ~{:>9}   {fits}", terminal::bytes(total))?;
+    }
+    if let Some(measured) = measured {
+        let (foreseen, resident) = (measured.foreseen_bytes as f64, measured.resident_bytes as f64);
+        let off = 100.0 * (foreseen - resident) / resident.max(1.0);
+        let resident = terminal::bytes(measured.resident_bytes);
+        writeln!(
+            out,
+            "\nresident after use: {resident}; foreseen were {} ({off:+.1}%)",
+            terminal::bytes(measured.foreseen_bytes)
+        )?;
+    }
+    Ok(())
+}
+
+/// The sums as a bar, and what each part of it is.
+fn bars(fitted: &Fitted) -> Vec<String> {
+    let sums = &fitted.sums;
+    let parts = [
+        ('#', "weights", sums.weights_bytes),
+        ('+', "cache", sums.cache_bytes),
+        ('~', "states", sums.state_bytes),
+        ('-', "scratch", sums.scratch_bytes),
+        ('.', "program", sums.program_bytes),
+    ];
+    let total = sums.total_bytes();
+    let free = fitted.memory.as_ref().map_or(total, |memory| memory.free_bytes);
+    let all = total.max(free).max(1);
+    let mut bar = String::new();
+    let mut sum = 0;
+    for (letter, _, bytes) in parts {
+        sum += bytes;
+        let end = (sum as f64 / all as f64 * WIDTH as f64).round() as usize;
+        while bar.len() < end.min(WIDTH) {
+            bar.push(letter);
+        }
+    }
+    let place = if fitted.on_cpu { "memory" } else { "GPU" };
+    let verdict = if fitted.fits() { "it fits".to_owned() } else { Misfit::of(fitted).advice };
+    let limit = fitted.memory.as_ref().and_then(|memory| memory.limited_by.as_deref());
+    let limit = limit.map_or(String::new(), |by| format!(" (limit of {by})"));
+    let mut lines = vec![format!(
+        "{HEADING}{place}{HEADING:#} [{bar:<WIDTH$}] {} of {} free{limit}: {verdict}",
+        terminal::bytes(total),
+        terminal::bytes(free)
+    )];
+    for (letter, name, bytes) in parts.into_iter().filter(|(.., bytes)| *bytes > 0) {
+        let about = match name {
+            "cache" => format!("{} tokens in {}", fitted.window_tokens, cache_name(fitted.cache)),
+            "weights" => format!("{} parameters", terminal::count(fitted.parameters)),
+            _ => String::new(),
+        };
+        lines.push(format!("  {letter} {name:<8} {:>10}  {ASIDE}{about}{ASIDE:#}", terminal::bytes(bytes)));
+    }
+    lines
+}
+
+fn cache_name(cache: CacheType) -> &'static str {
+    match cache {
+        CacheType::F32 => "f32",
+        CacheType::F16 => "f16",
+        CacheType::Q8_0 => "q8_0",
+        CacheType::Q4_0 => "q4_0",
+    }
+}
+
+fn to_json(fitted: &Fitted) -> Json {
+    let sums = &fitted.sums;
+    json!({
+        "device": if fitted.on_cpu { "cpu" } else { "gpu" },
+        "fits": fitted.fits(),
+        "window_tokens": fitted.window_tokens,
+        "cache_type": cache_name(fitted.cache),
+        "weights_bytes": sums.weights_bytes,
+        "cache_bytes": sums.cache_bytes,
+        "state_bytes": sums.state_bytes,
+        "scratch_bytes": sums.scratch_bytes,
+        "program_bytes": sums.program_bytes,
+        "total_bytes": sums.total_bytes(),
+        "free_bytes": fitted.memory.as_ref().map(|memory| memory.free_bytes),
+        "limited_by": fitted.memory.as_ref().and_then(|memory| memory.limited_by.clone()),
+        "weights_bytes_max": fitted.weights_bytes_max(),
+    })
+}

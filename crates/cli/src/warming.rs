@@ -1,0 +1,37 @@
+//! Weights that are not in memory yet: brought there with a line that says how far, instead of a silence before the first token.
+
+use std::path::Path;
+use std::time::Instant;
+
+use kauri_engine::warm;
+
+use crate::terminal::{self, Progress};
+
+/// With this share in memory the rest is no matter.
+const SHARE_ENOUGH: f64 = 0.9;
+/// Smaller files are read faster than anything could be said of it.
+const BYTES_MIN: u64 = 64 << 20;
+
+/// Brings the file of a model into memory, if there is one, it is not there, and there is room for it.
+pub fn bring(path: Option<&str>, locks: bool) {
+    let Some(path) = path.map(Path::new).filter(|path| path.is_file()) else { return };
+    let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+    let is_here = warm::share_in_memory(path).is_none_or(|share| share >= SHARE_ENOUGH);
+    let has_room = kauri_engine::Memory::of_this_machine().is_some_and(|memory| bytes < memory.free_bytes);
+    if bytes < BYTES_MIN || is_here || !(has_room || locks) {
+        return;
+    }
+    let progress = Progress::start("reading the model");
+    let (start, mut done) = (Instant::now(), 0);
+    // What cannot be read is said by who loads it.
+    let _ = warm::read(path, |count| {
+        done += count;
+        progress.show(|| {
+            let speed = done as f64 / start.elapsed().as_secs_f64().max(1e-3);
+            let left = (bytes.saturating_sub(done)) as f64 / speed.max(1.0);
+            let (here, all) = (terminal::bytes(done), terminal::bytes(bytes));
+            format!("reading the model: {here} of {all}, {}/s, {left:.0} s left", terminal::bytes(speed as u64))
+        });
+        true
+    });
+}
