@@ -1,34 +1,49 @@
 // The choice of tokens.
 #include "plain.cuh"
 
+// A value as a number whose order is that of the values; both zeros are the same. Never 0.
+DEVICE u32 ordered(float value) {
+    u32 bits = __float_as_uint(value + 0.0f);
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
 // The most likely token of every row, the first among equals, among those whose bit is set; ~0 where there is none.
-// `masks` is (rows, words); a row that has no mask has none in `masked`.
+// `masks` is (rows, words); a row that has no mask has none in `masked`, which is null where no row has one. `best` (rows) and `arrived`
+// (rows) are zeros and left so.
 //
-// grid (rows), 1024 threads.
-KERNEL greedy(const int *count, const float *logits, const u32 *masks, const int *masked, int vocab, u32 *tokens) {
-    __shared__ float values[32];
-    __shared__ u32 places[32];
-    int row = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+// grid (any, rows), 256 threads: the blocks of a row share it, and the last to come says what they found.
+KERNEL greedy(const int *count, const float *logits, const u32 *masks, const int *masked, int vocab, u64 *best, u32 *arrived,
+              u32 *tokens) {
+    __shared__ u64 most[8];
+    int row = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (row >= *count) return;
     const float *from = logits + (size_t)row * vocab;
-    const u32 *mask = masked[row] ? masks + (size_t)row * ((vocab + 31) / 32) : 0;
-    float most = -INFINITE;
-    u32 best = ~0u;
-    for (int i = threadIdx.x; i < vocab; i += blockDim.x) {
-        if (mask && !(mask[i / 32] >> (i % 32) & 1)) continue;
+    const u32 *mask = masked && masked[row] ? masks + (size_t)row * ((vocab + 31) / 32) : 0;
+    u64 own = 0;
+    int step = gridDim.x * blockDim.x;
+#pragma unroll 4
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < vocab; i += step) {
         float value = from[i];
-        if (!isnan(value) && (best == ~0u || value > most)) most = value, best = i;
+        bool allowed = !isnan(value) && (!mask || mask[i / 32] >> (i % 32) & 1);
+        u64 key = (u64)ordered(value) << 32 | (u32)~i;
+        if (allowed && key > own) own = key;
     }
     for (int round = 0; round < 2; round++) {
         for (int step = 16; step > 0; step /= 2) {
-            float other = __shfl_xor_sync(~0u, most, step);
-            u32 place = __shfl_xor_sync(~0u, best, step);
-            if (place != ~0u && (best == ~0u || other > most || (other == most && place < best))) most = other, best = place;
+            u64 other = __shfl_xor_sync(~0u, own, step);
+            if (other > own) own = other;
         }
         if (round == 1) break;
-        if (lane == 0) values[warp] = most, places[warp] = best;
+        if (lane == 0) most[warp] = own;
         __syncthreads();
-        most = values[lane], best = places[lane];
+        own = lane < 8 ? most[lane] : 0;
     }
-    if (threadIdx.x == 0) tokens[row] = best;
+    if (threadIdx.x != 0) return;
+    atomicMax(best + row, own);
+    __threadfence();
+    if (atomicAdd(arrived + row, 1) + 1 != gridDim.x) return;
+    __threadfence();
+    u64 found = atomicExch(best + row, 0ull);
+    arrived[row] = 0;
+    tokens[row] = found ? ~(u32)found : ~0u;
 }

@@ -16,6 +16,9 @@ use crate::resident::Resident;
 /// The largest step that is recorded: more tokens at once take longer than starting their kernels does.
 const RECORDED_TOKENS_MAX: usize = 512;
 
+/// Blocks that look for the likeliest tokens of a step at most, together.
+const BLOCKS_A_CHOICE: usize = 128;
+
 /// A model on a GPU.
 pub struct CudaExecutor {
     // Recordings name the memory of what follows, so they go first.
@@ -206,6 +209,9 @@ struct Chooser {
     /// (outputs): whether a row has a mask.
     masked: Allocation,
     chosen: Allocation,
+    /// (outputs): what the blocks of a row have found so far, and how many have come; zeros between launches.
+    best: Allocation,
+    arrived: Allocation,
     words: usize,
 }
 
@@ -218,7 +224,9 @@ impl Chooser {
         let masks = gpu.allocate(4 * rows * words).map_err(&room)?;
         let masked = gpu.allocate(4 * rows).map_err(&room)?;
         let chosen = gpu.allocate(4 * rows).map_err(&room)?;
-        Ok(Self { gpu: gpu.clone(), staged, masks, masked, chosen, words })
+        let (best, arrived) = (gpu.allocate(8 * rows).map_err(&room)?, gpu.allocate(4 * rows).map_err(&room)?);
+        gpu.set(&best, 0).and(gpu.set(&arrived, 0)).map_err(lost)?;
+        Ok(Self { gpu: gpu.clone(), staged, masks, masked, chosen, best, arrived, words })
     }
 
     /// The token of every row that is to be chosen here, when it is there.
@@ -233,10 +241,12 @@ impl Chooser {
             tokens.resize(choices.len(), None);
             return Ok(());
         }
-        self.send(choices)?;
-        let arguments = [cuda.count(Buffer::Logits), logits, self.masks.at(), self.masked.at()].map(Arg::from);
-        let arguments = [&arguments[..], &[cuda.vocab.into(), self.chosen.at().into()]].concat();
-        self.gpu.launch("greedy", Grid::new([choices.len(), 1, 1], 1024), &arguments)?;
+        let masked = if self.send(choices)? { self.masked.at() } else { 0 };
+        let arguments = [cuda.count(Buffer::Logits), logits, self.masks.at(), masked].map(Arg::from);
+        let places = [self.best.at(), self.arrived.at(), self.chosen.at()].map(Arg::from);
+        let arguments = [&arguments[..], &[cuda.vocab.into()], &places].concat();
+        let share = (BLOCKS_A_CHOICE / choices.len()).max(1);
+        self.gpu.launch("greedy", Grid::new([share, choices.len(), 1], 256), &arguments)?;
         let bytes = 4 * choices.len();
         self.gpu.fetch(self.chosen.at(), &mut self.staged, bytes)?;
         let chosen = self.staged.bytes_mut()[..bytes].as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
@@ -247,8 +257,8 @@ impl Chooser {
         Ok(())
     }
 
-    /// Sends the masks that there are, and which rows have one.
-    fn send(&mut self, choices: &[Choice<'_>]) -> Result<(), Failure> {
+    /// Sends the masks that there are, and which rows have one; says whether any has.
+    fn send(&mut self, choices: &[Choice<'_>]) -> Result<bool, Failure> {
         // What was staged before was waited for when its tokens came back.
         let (flags, masks) = self.staged.bytes_mut().split_at_mut(4 * choices.len());
         let mut any = false;
@@ -266,10 +276,10 @@ impl Chooser {
             to.zip(words).for_each(|(to, word)| *to = word.to_le_bytes());
         }
         let flag_bytes = 4 * choices.len();
-        self.gpu.send(&self.staged, 0, flag_bytes, self.masked.at())?;
         if any {
+            self.gpu.send(&self.staged, 0, flag_bytes, self.masked.at())?;
             self.gpu.send(&self.staged, flag_bytes, 4 * self.words * choices.len(), self.masks.at())?;
         }
-        Ok(())
+        Ok(any)
     }
 }
