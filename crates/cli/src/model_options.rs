@@ -50,6 +50,10 @@ pub struct EngineOptions {
     /// Load a model that does not fit into memory all the same: slow, since weights are read from the disk again and again.
     #[arg(long)]
     pub oversize: bool,
+
+    /// On a GPU, too: the same tokens whoever shares a step and however a prompt is cut; slower by far. A CPU does so always.
+    #[arg(long)]
+    pub exact: bool,
 }
 
 /// `--device`.
@@ -132,22 +136,27 @@ impl ModelOptions {
 impl EngineOptions {
     /// The engine's options.
     pub fn options(&self) -> Options {
+        let device = match self.device {
+            Device::Auto => DeviceChoice::Auto,
+            Device::Cpu => DeviceChoice::Cpu,
+            Device::Cuda => DeviceChoice::Cuda,
+            Device::Wgpu => DeviceChoice::Wgpu,
+        };
+        let isa = match self.isa {
+            Instructions::Auto => None,
+            Instructions::Scalar => Some(Isa::Scalar),
+            Instructions::Avx2 => Some(Isa::Avx2),
+            Instructions::AvxVnni => Some(Isa::AvxVnni),
+            Instructions::Avx512 => Some(Isa::Avx512),
+            Instructions::Amx => Some(Isa::Amx),
+            Instructions::Neon => Some(Isa::Neon),
+        };
         Options {
-            device: match self.device {
-                Device::Auto => DeviceChoice::Auto,
-                Device::Cpu => DeviceChoice::Cpu,
-                Device::Cuda => DeviceChoice::Cuda,
-                Device::Wgpu => DeviceChoice::Wgpu,
-            },
-            isa: match self.isa {
-                Instructions::Auto => None,
-                Instructions::Scalar => Some(Isa::Scalar),
-                Instructions::Avx2 => Some(Isa::Avx2),
-                Instructions::AvxVnni => Some(Isa::AvxVnni),
-                Instructions::Avx512 => Some(Isa::Avx512),
-                Instructions::Amx => Some(Isa::Amx),
-                Instructions::Neon => Some(Isa::Neon),
-            },
+            device,
+            isa,
+            batch_tokens: device.step_tokens(isa),
+            exact: self.exact,
+            notice: |text| eprintln!("note: {text}"),
             threads: self.threads.map(usize::from),
             context_tokens: self.context,
             cache: match self.cache_type {

@@ -24,25 +24,38 @@ pub enum DeviceChoice {
     Wgpu,
 }
 
+/// What of a device was asked for.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "some of it only a GPU heeds"))]
+pub(crate) struct Asked {
+    pub(crate) choice: DeviceChoice,
+    pub(crate) isa: Option<Isa>,
+    /// Already counted: see [`threads`].
+    pub(crate) threads: usize,
+    /// Whether a GPU, too, is to compute each output in one order whoever shares the batch, as a CPU does.
+    pub(crate) exact: bool,
+    /// Takes what a person should know, in words.
+    pub(crate) notice: fn(&str),
+}
+
+/// Tokens of one step where nobody says otherwise: a GPU is busy with fewer kernels, and weights are read less often, in larger pieces.
+const STEP_TOKENS: u32 = 512;
+const STEP_TOKENS_ON_GPU: u32 = 2048;
+
 /// A model on the chosen device.
-pub(crate) fn executor(
-    choice: DeviceChoice,
-    isa: Option<Isa>,
-    threads: usize,
-    shape: Shape<Weight>,
-    plan: Plan,
-) -> Result<Box<dyn Executor>, Error> {
+pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+    let Asked { choice, isa, threads, .. } = asked;
     match choice {
         DeviceChoice::Auto => {
             if isa.is_none()
-                && let Some(executor) = cuda::preferred(&shape, plan)
+                && let Some(executor) = cuda::preferred(asked, &shape, plan)
             {
                 return Ok(executor);
             }
             cpu(isa, threads, shape, plan)
         }
         DeviceChoice::Cpu => cpu(isa, threads, shape, plan),
-        DeviceChoice::Cuda => cuda::executor(&shape, plan),
+        DeviceChoice::Cuda => cuda::executor(asked, &shape, plan),
         DeviceChoice::Wgpu => Err(Error::NoDevice("this build has no wgpu device; use --device cpu".to_owned())),
     }
 }
@@ -64,33 +77,40 @@ pub(crate) fn cpu_alone(threads_wanted: Option<usize>, shape: &Shape<Weight>, pl
 /// NVIDIA GPUs, where they are built in.
 #[cfg(feature = "cuda")]
 mod cuda {
+    use std::sync::OnceLock;
+
     use kauri_device_cuda::{Arithmetic, CudaExecutor, Device, Unavailable};
 
-    use super::{Error, Executor, Gpu, Plan, Shape, Weight};
+    use super::{Asked, Error, Executor, Gpu, Plan, Shape, Weight};
+
+    fn arithmetic(asked: Asked) -> Arithmetic {
+        if asked.exact { Arithmetic::Exact } else { Arithmetic::Fast }
+    }
 
     /// A model on the GPU.
-    pub(super) fn executor(shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+    pub(super) fn executor(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
         let device = Device::open().map_err(|reason| Error::NoDevice(format!("{reason}; use --device cpu")))?;
-        Ok(Box::new(CudaExecutor::new(&device, shape, plan, Arithmetic::Fast)?))
+        Ok(Box::new(CudaExecutor::new(&device, shape, plan, arithmetic(asked))?))
     }
 
     /// The same where nobody asked for it: what is missing is said, and the CPU takes its place. That a machine has no GPU is no news.
-    pub(super) fn preferred(shape: &Shape<Weight>, plan: Plan) -> Option<Box<dyn Executor>> {
+    pub(super) fn preferred(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Option<Box<dyn Executor>> {
         let reason = match Device::open() {
-            Ok(device) => match CudaExecutor::new(&device, shape, plan, Arithmetic::Fast) {
+            Ok(device) => match CudaExecutor::new(&device, shape, plan, arithmetic(asked)) {
                 Ok(executor) => return Some(Box::new(executor)),
                 Err(error) => error.to_string(),
             },
             Err(Unavailable::NoKernels | Unavailable::NoDriver | Unavailable::NoDevice) => return None,
             Err(reason) => reason.to_string(),
         };
-        eprintln!("note: {reason}; running on the CPU");
+        (asked.notice)(&format!("{reason}; running on the CPU"));
         None
     }
 
-    /// Whether a GPU will be used.
+    /// Whether there is a GPU that can be used; looked for once.
     pub(super) fn is_there() -> bool {
-        Device::open().is_ok()
+        static FOUND: OnceLock<bool> = OnceLock::new();
+        *FOUND.get_or_init(|| Device::open().is_ok())
     }
 
     /// The GPU that will be used.
@@ -104,13 +124,13 @@ mod cuda {
 /// NVIDIA GPUs, where they are not built in.
 #[cfg(not(feature = "cuda"))]
 mod cuda {
-    use super::{Error, Executor, Gpu, Plan, Shape, Weight};
+    use super::{Asked, Error, Executor, Gpu, Plan, Shape, Weight};
 
-    pub(super) fn executor(_shape: &Shape<Weight>, _plan: Plan) -> Result<Box<dyn Executor>, Error> {
+    pub(super) fn executor(_asked: Asked, _shape: &Shape<Weight>, _plan: Plan) -> Result<Box<dyn Executor>, Error> {
         Err(Error::NoDevice("this build has no CUDA device; use --device cpu".to_owned()))
     }
 
-    pub(super) fn preferred(_shape: &Shape<Weight>, _plan: Plan) -> Option<Box<dyn Executor>> {
+    pub(super) fn preferred(_asked: Asked, _shape: &Shape<Weight>, _plan: Plan) -> Option<Box<dyn Executor>> {
         None
     }
 
@@ -120,6 +140,13 @@ mod cuda {
 
     pub(super) fn gpu() -> Result<Gpu, String> {
         Err("this build has no CUDA device".to_owned())
+    }
+}
+
+impl DeviceChoice {
+    /// Most tokens of one step there, unless more are asked for: what a prompt is read in pieces of.
+    pub fn step_tokens(self, isa: Option<Isa>) -> u32 {
+        if on_gpu(self, isa) { STEP_TOKENS_ON_GPU } else { STEP_TOKENS }
     }
 }
 

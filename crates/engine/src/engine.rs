@@ -59,6 +59,11 @@ pub struct Options {
     /// Converts every matrix to `f32` in memory. An instrument, to show what quantised weights are worth: four bytes a
     /// value, and no better answers.
     pub full_precision: bool,
+    /// On a GPU, too, each output is summed in one order, so that tokens do not depend on who shares a step or how a prompt is cut: slower
+    /// by far. On a CPU that is always so.
+    pub exact: bool,
+    /// Takes what the person who asked should know of where the model came to run.
+    pub notice: fn(&str),
     /// Made to read texts for vectors and scores: several of them in a step, and no logits. A model that cannot write always is.
     pub reads: bool,
     /// Keeps the weights in memory, so that the system never takes them back.
@@ -133,10 +138,20 @@ impl Default for Options {
             snapshots: 0,
             rings: None,
             full_precision: false,
+            exact: false,
+            notice: |_| {},
             reads: false,
             lock: false,
             oversize: false,
         }
+    }
+}
+
+impl Options {
+    /// What is asked of the device.
+    fn device_asked(&self, threads: usize) -> devices::Asked {
+        let Self { device: choice, isa, exact, notice, .. } = *self;
+        devices::Asked { choice, isa, threads, exact, notice }
     }
 }
 
@@ -178,7 +193,7 @@ impl Engine {
         let (is_recurrent, hidden) = (shape.state_values_per_sequence() > 0, shape.hidden);
         let (summary, writes) = (Arc::new(shape.summary.clone()), shape.head.output.is_some());
         let threads = devices::threads(options.threads);
-        let executor = devices::executor(options.device, options.isa, threads, shape, plan)?;
+        let executor = devices::executor(options.device_asked(threads), shape, plan)?;
         checkpoint.verify_unchanged()?;
         // Which a device may do without.
         let ring = executor.plan().ring;

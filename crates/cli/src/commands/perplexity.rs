@@ -24,6 +24,8 @@ use crate::terminal::{self, Progress};
 
 /// Chunks of this many tokens where no --context is given and the model can have them.
 const CONTEXT_TOKENS: u32 = 1024;
+/// Rows of probabilities of one step at most: each is as long as the vocabulary.
+const OUTPUTS_MAX: u32 = 512;
 /// Fewer would leave nothing to count in the second half.
 const CONTEXT_TOKENS_MIN: u32 = 4;
 
@@ -80,7 +82,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         base.check_context(asked)?;
     }
     let asked = base.as_ref().map(|base| base.header().context).or(options.context_tokens);
-    let options = Options { context_tokens: asked, batch_outputs: options.batch_tokens, ..options };
+    let options = Options { context_tokens: asked, batch_outputs: options.batch_tokens.min(OUTPUTS_MAX), ..options };
     let path = arguments.model.located()?;
     let name = path.as_deref();
     let mut engine = Engine::load(name, &options).map_err(|error| about_model(name, error))?;
