@@ -41,6 +41,7 @@ KERNEL begin(const u32 *sent, int *counts, Token *tokens, Sequence *sequences, i
 //
 // grid (pairs / 64, tokens), 64 threads.
 KERNEL angles(Batch batch, const float *near, const float *far, u32 far_from, float factor, int pairs, float2 *turns) {
+    follow();
     int pair = blockIdx.x * blockDim.x + threadIdx.x, index = blockIdx.y;
     if (index >= batch.counts[0] || pair >= pairs) return;
     Token token = batch.tokens[index];
@@ -55,6 +56,7 @@ KERNEL angles(Batch batch, const float *near, const float *far, u32 far_from, fl
 // grid (columns / 1024, tokens), 128 threads.
 KERNEL embed(Batch batch, const u8 *table, int quant, int columns, float scale, const u8 *places, int places_quant,
              const u8 *kinds, int kinds_quant, int kinds_rows, float *to) {
+    follow();
     int group = blockIdx.x * blockDim.x + threadIdx.x, index = blockIdx.y;
     if (index >= batch.counts[0] || 8 * group >= columns) return;
     Token token = batch.tokens[index];
@@ -77,6 +79,7 @@ KERNEL embed(Batch batch, const u8 *table, int quant, int columns, float scale, 
 //
 // grid (width / 256, outputs), 256 threads.
 KERNEL gather(Batch batch, const float *from, float *to, int width) {
+    follow();
     int i = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;
     if (row < batch.counts[1] && i < width) to[(size_t)row * width + i] = from[(size_t)batch.outputs[row] * width + i];
 }

@@ -4,6 +4,7 @@
 #include "plain.cuh"
 
 #define VALUE(WIDTH)                                                         \
+    follow();                                                                \
     size_t at = (size_t)blockIdx.x * blockDim.x + threadIdx.x;               \
     if (at >= (size_t)*count * (WIDTH)) return;
 
@@ -12,6 +13,7 @@
 // grid (groups, rows), a block for a group.
 KERNEL normalise(const int *count, const float *from, float *to, const float *weight, const float *bias, int width, int parts,
             int layer, float epsilon) {
+    follow();
     if (blockIdx.y >= *count) return;
     size_t group = (size_t)blockIdx.y * gridDim.x + blockIdx.x;
     const float *x = from + group * width;

@@ -34,6 +34,7 @@ DEVICE int first_largest(const float *keys, const u8 *taken, int count, int lane
 KERNEL route(const int *tokens, float *scores, int *chosen, float *shares, float *mixture, const float *bias, int count, int wanted,
              int scoring, int groups, int kept, int two_best, int normalised, float plus, float scale, int hidden) {
     extern __shared__ float shared[];
+    follow();
     int token = blockIdx.y, lane = threadIdx.x;
     if (token >= *tokens) return;
     float *own = shared, *keys = shared + count;

@@ -4,12 +4,10 @@
 // and token, and fold those in one fixed tree at the end: an output is summed in the same order whatever TOKENS, ROWS and UNROLL are, so
 // that a token's bits do not depend on who shares the batch.
 #pragma once
+#include "codes.cuh"
 #include "quant.cuh"
 
 static constexpr int WARPS = 4;
-
-// A row of activations in blocks of 32: `scale`, and the sums of the codes of its two halves.
-struct BlockMeta { float scale; short sums[2]; };
 
 // The input rows of a product: codes and metas of quantised rows for quantised weights, values for float weights.
 struct Vectors {

@@ -54,6 +54,15 @@ struct Batch {
     long long page_tokens;
 };
 
+// A grid that was launched ahead of the end of the one before it waits for that one here, and lets the next begin; launched plainly it is no
+// operation. Ahead of it nothing is read or written.
+DEVICE void follow() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 DEVICE float from_half(u16 half) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));

@@ -62,6 +62,7 @@ struct Turn {
 // grid (heads + 2 * kv_heads, tokens), one warp for a head; shared memory for it.
 template <int KIND> DEVICE void turn(Batch &batch, const Turn &p) {
     extern __shared__ float own[];
+    follow();
     int index = blockIdx.y, lane = threadIdx.x, head = blockIdx.x;
     if (index >= batch.counts[0]) return;
     Token token = batch.tokens[index];

@@ -3,10 +3,10 @@
 //   planes_q8_0, planes_q4_0, planes_q6_k (from, to, blocks)
 //       grid (blocks / 256 rounded up), block 256. `from`: the stored blocks of one matrix, 2-byte aligned. `to`: as many bytes, 16-byte aligned, not
 //       `from`. A matrix of experts is cut expert by expert: planes lie inside an expert. planes_q4_0 is also that of IQ4_NL.
-//   dequantise_<type> (weight, rows, columns, blocks_before, blocks, to, to_stride)
-//       Rows of a matrix (in planes where the type has them) to bf16: to (rows, to_stride). Grid (units / 256 rounded up) where units = rows *
+//   dequantise_<type> (weight, rows, columns, blocks_before, blocks, to, to_stride, stride)
+//       Rows of a matrix (in planes where the type has them) to bf16: to (rows, to_stride). Grid (units / 256 rounded up, matrices) where units = rows *
 //       columns / 32 (columns / 16 for q8_0, columns / 8 for floats), block 256. `blocks`: of the whole matrix; `blocks_before`: those ahead of the
-//       first row wanted. to_stride a multiple of 8.
+//       first row wanted. to_stride a multiple of 8. `stride`: bytes from one matrix to the next; their rows come one behind the other.
 #include "quant.cuh"
 
 template <int CODES, int BYTES, int OFFSET>
@@ -31,9 +31,10 @@ KERNEL void planes_q6_k(const u16* from, u16* to, long blocks) {
 }
 
 template <class Q>
-static __device__ __forceinline__ void dequantise_codes(const u8* weight, int rows, int columns, long blocks_before, long blocks, u16* to, int to_stride) {
+static __device__ __forceinline__ void dequantise_codes(const u8* weight, int rows, int columns, long blocks_before, long blocks, u16* to, int to_stride, long stride) {
     release_next_grid();
     wait_for_previous_grid();
+    weight += blockIdx.y * stride, to += (size_t)blockIdx.y * rows * to_stride;
     __shared__ uint4 tile[256 * Q::UNIT / 8];
     const int units = columns / Q::UNIT;
     const long last = (long)rows * units - 1, first = (long)blockIdx.x * 256, index = min(first + threadIdx.x, last);
@@ -66,9 +67,10 @@ static __device__ __forceinline__ void dequantise_codes(const u8* weight, int ro
     }
 }
 template <class Q>
-static __device__ __forceinline__ void dequantise_floats(const u8* weight, int rows, int columns, long blocks_before, u16* to, int to_stride) {
+static __device__ __forceinline__ void dequantise_floats(const u8* weight, int rows, int columns, long blocks_before, u16* to, int to_stride, long stride) {
     release_next_grid();
     wait_for_previous_grid();
+    weight += blockIdx.y * stride, to += (size_t)blockIdx.y * rows * to_stride;
     const int units = columns / 8;
     const long index = (long)blockIdx.x * 256 + threadIdx.x;
     if (index >= (long)rows * units) return;
@@ -79,8 +81,8 @@ static __device__ __forceinline__ void dequantise_floats(const u8* weight, int r
     *reinterpret_cast<uint4*>(to + row * to_stride + unit * 8) = make_uint4(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7]));
 }
 #define DEQUANTISE(NAME, TYPE) \
-    KERNEL void __launch_bounds__(256) dequantise_##NAME(const u8* weight, int rows, int columns, long blocks_before, long blocks, u16* to, int to_stride) { \
-        dequantise_codes<TYPE>(weight, rows, columns, blocks_before, blocks, to, to_stride); \
+    KERNEL void __launch_bounds__(256) dequantise_##NAME(const u8* weight, int rows, int columns, long blocks_before, long blocks, u16* to, int to_stride, long stride) { \
+        dequantise_codes<TYPE>(weight, rows, columns, blocks_before, blocks, to, to_stride, stride); \
     }
 DEQUANTISE(q8_0, Q8_0)
 DEQUANTISE(q4_0, Q4_0)
@@ -88,8 +90,9 @@ DEQUANTISE(q4_k, Q4_K)
 DEQUANTISE(q5_k, Q5_K)
 DEQUANTISE(q6_k, Q6_K)
 #define DEQUANTISE_FLOATS(NAME, TYPE) \
-    KERNEL void __launch_bounds__(256) dequantise_##NAME(const u8* weight, int rows, int columns, long blocks_before, long, u16* to, int to_stride) { \
-        dequantise_floats<TYPE>(weight, rows, columns, blocks_before, to, to_stride); \
+    KERNEL void __launch_bounds__(256) dequantise_##NAME(const u8* weight, int rows, int columns, long blocks_before, long, u16* to, int to_stride, long stride) { \
+        dequantise_floats<TYPE>(weight, rows, columns, blocks_before, to, to_stride, stride); \
     }
+DEQUANTISE_FLOATS(bf16, BF16)
 DEQUANTISE_FLOATS(f16, F16)
 DEQUANTISE_FLOATS(f32, F32)

@@ -10,43 +10,7 @@
 KERNEL void __launch_bounds__(1024) norm_rows(const __grid_constant__ NormRows p) {
     release_next_grid();
     wait_for_previous_grid();
-    const size_t row = blockIdx.x;
-    const float* from = p.from + row * p.from_stride;
-    float mean = 0, factor = 1;
-    if (p.weight) {
-        if (p.layer) {
-            float sum = 0;
-            for (int i = threadIdx.x * 4; i < p.columns; i += blockDim.x * 4) {
-                const float4 v = *reinterpret_cast<const float4*>(from + i);
-                sum += (v.x + v.y) + (v.z + v.w);
-            }
-            mean = block_sum(sum) / p.columns;
-        }
-        float sum = 0;
-        for (int i = threadIdx.x * 4; i < p.columns; i += blockDim.x * 4) {
-            const float4 v = *reinterpret_cast<const float4*>(from + i);
-            const float a = v.x - mean, b = v.y - mean, c = v.z - mean, d = v.w - mean;
-            sum += (a * a + b * b) + (c * c + d * d);
-        }
-        factor = 1.0f / sqrtf(block_sum(sum) / p.columns + p.epsilon);
-    }
-    for (int start = threadIdx.x / 32 * 128; start < p.columns; start += blockDim.x * 4) {
-        const int i = start + threadIdx.x % 32 * 4;
-        const bool live = i < p.columns;
-        float4 v = make_float4(0, 0, 0, 0);
-        if (live) {
-            v = *reinterpret_cast<const float4*>(from + i);
-            if (p.weight) {
-                const float4 w = *reinterpret_cast<const float4*>(p.weight + i);
-                v.x = (v.x - mean) * factor * w.x, v.y = (v.y - mean) * factor * w.y, v.z = (v.z - mean) * factor * w.z, v.w = (v.w - mean) * factor * w.w;
-            }
-            if (p.bias) {
-                const float4 b = *reinterpret_cast<const float4*>(p.bias + i);
-                v.x += b.x, v.y += b.y, v.z += b.z, v.w += b.w;
-            }
-        }
-        write_four(p.to, row, p.columns, i, v, live);
-    }
+    turn_row(p.from + (size_t)blockIdx.x * p.from_stride, p.norm, p.columns, p.to, blockIdx.x);
 }
 
 KERNEL void __launch_bounds__(256) gate_rows(const __grid_constant__ GateRows p) {

@@ -10,6 +10,7 @@ use crate::detect::{lost, no_room};
 use crate::driver::{Allocation, Arg, Gpu, Grid, Structure};
 use crate::ops::Cuda;
 use crate::resident::Resident;
+use crate::wide;
 
 /// Values of a head at most, as in `kernels/plain_attend.cu`.
 pub(crate) const VALUES_MAX: u32 = 512;
@@ -96,7 +97,7 @@ impl Scratch {
             let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
             let sizes = (0..32).map(|size| (1 << size).min(plan.batch_tokens as usize));
             for tiles in sizes {
-                let parts = tiles * splits(gpu.processors, tiles, heads, kv_heads);
+                let parts = tiles * splits(gpu.processors, tiles, heads, kv_heads, attention.head_dim as usize);
                 partials = partials.max(4 * parts * heads * (attention.head_dim as usize + 2));
                 counters = counters.max(4 * tiles * head_blocks(heads, kv_heads));
             }
@@ -115,14 +116,21 @@ fn head_blocks(heads: usize, kv_heads: usize) -> usize {
     kv_heads * (heads / kv_heads).div_ceil(16)
 }
 
-/// Parts of a context at most, so that there is work for all processors and not much more.
-fn splits(processors: u32, tiles: usize, heads: usize, kv_heads: usize) -> usize {
-    (4 * processors as usize).div_ceil(tiles * head_blocks(heads, kv_heads)).next_multiple_of(2).clamp(2, SPLITS_MAX)
+/// Parts of a context at most: work for all blocks that processors have room for at a time, and none that waits for them.
+fn splits(processors: u32, tiles: usize, heads: usize, kv_heads: usize, dim: usize) -> usize {
+    let blocks = processors as usize * (PROCESSOR_BYTES / block_bytes(dim)).clamp(1, 4);
+    (blocks / (tiles * head_blocks(heads, kv_heads)) / 2 * 2).clamp(2, SPLITS_MAX)
 }
+
+/// Shared memory of a block for heads of so many values, and what processors have.
+fn block_bytes(dim: usize) -> usize {
+    256 * (2 * dim + 16)
+}
+const PROCESSOR_BYTES: usize = 227 << 10;
 
 /// Parts of a context at most, and the least tokens of one.
 const SPLITS_MAX: usize = 64;
-const SPLIT_TOKENS: usize = 256;
+const SPLIT_TOKENS: usize = 128;
 
 /// Attention in matrix units, where there is a kernel for it. Says whether there was.
 fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores) -> bool {
@@ -146,11 +154,13 @@ fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores) -> bool {
     let [keys, key_scales, values, value_scales] = cache.places();
     let [pages, tiles] = cuda.step.tables();
     let page_tokens = cuda.step.batch()[5] as usize;
-    let splits = splits(cuda.gpu.processors, cuda.tiles.max(1), heads, kv_heads);
+    let splits = splits(cuda.gpu.processors, cuda.tiles.max(1), heads, kv_heads, dim);
+    // The next product wants them so where there are many rows.
+    let halves = if wide::takes(cuda, cuda.rows(Buffer::Query)) { cuda.products.halves.at() } else { 0 };
     let structure = Structure::new()
         .place(cuda.at(Buffer::Query))
         .place(cuda.at(Buffer::Mixed))
-        .place(0)
+        .place(halves)
         .place(0)
         .place(0)
         .place(keys)
@@ -181,8 +191,11 @@ fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores) -> bool {
         ("prefill", [heads, cuda.tiles, 1])
     };
     let mut grid = Grid { ahead: true, ..Grid::new(blocks, 128) };
-    grid.shared_bytes = 256 * (2 * dim + 16);
+    grid.shared_bytes = block_bytes(dim);
     cuda.launch(&format!("attend_{name}_{dim}"), grid, &[(&structure).into()]);
+    if halves != 0 {
+        cuda.products.hold(Buffer::Mixed, halves);
+    }
     true
 }
 
@@ -222,7 +235,7 @@ pub(crate) fn turn_and_store(cuda: &Cuda, block: usize, attention: &Attention<Re
         .float(epsilon(&attention.q_norm))
         .float(epsilon(&attention.k_norm))
         .int(0);
-    let mut grid = Grid::new([heads + 2 * kv_heads, cuda.rows(Buffer::Query), 1], 32);
+    let mut grid = Grid { ahead: true, ..Grid::new([heads + 2 * kv_heads, cuda.rows(Buffer::Query), 1], 32) };
     grid.shared_bytes = 4 * attention.head_dim as usize;
     let batch = cuda.step.batch();
     cuda.launch(&format!("turn_{}", cache.kind()), grid, &[(&batch).into(), (&structure).into()]);

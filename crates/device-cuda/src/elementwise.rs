@@ -13,7 +13,8 @@ const THREADS: usize = 256;
 /// Starts a kernel with a thread for each of `width` values of every row of `of`.
 pub(crate) fn each(cuda: &Cuda, name: &str, of: Buffer, width: usize, arguments: &[Arg<'_>]) {
     let blocks = (cuda.rows(of) * width).div_ceil(THREADS);
-    cuda.launch(name, Grid::new([blocks, 1, 1], THREADS as u32), arguments);
+    let grid = Grid { ahead: true, ..Grid::new([blocks, 1, 1], THREADS as u32) };
+    cuda.launch(name, grid, arguments);
 }
 
 /// See [`kauri_device::Ops::norm`].
@@ -31,7 +32,8 @@ pub(crate) fn norm(cuda: &Cuda, norm: &Norm<Resident>, groups: usize, from: Buff
         (norm.kind == NormKind::Layer).into(),
         norm.epsilon.into(),
     ];
-    cuda.launch("normalise", Grid::new([groups, cuda.rows(from), 1], threads), &arguments);
+    let grid = Grid { ahead: true, ..Grid::new([groups, cuda.rows(from), 1], threads) };
+    cuda.launch("normalise", grid, &arguments);
 }
 
 /// See [`kauri_device::Ops::activate`].

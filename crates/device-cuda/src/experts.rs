@@ -6,12 +6,15 @@ use kauri_arch::{Ffn, GroupRank, Linear, Moe, Norm, Scoring, Shape};
 use kauri_device::{Buffer, DeviceError, Ops, Plan, Share, Weight, reference};
 
 use crate::detect::{DEVICE, no_room};
-use crate::driver::{Allocation, Gpu, Grid, Structure};
+use crate::driver::{Allocation, Arg, Gpu, Grid, Structure};
 use crate::elementwise::{numbered, numbers};
-use crate::matmul;
+use crate::matmul::{self, Also};
 use crate::ops::Cuda;
 use crate::resident::Resident;
+use crate::wide::{self, HOPPER};
 
+/// From so many tokens on several of them have an expert in common, and its rows are read for all of them.
+const FEW_FROM: usize = 9;
 /// Groups of experts at most: a lane for each.
 const GROUPS_MAX: u32 = 32;
 
@@ -25,6 +28,22 @@ pub(crate) struct Scratch {
     wide: Allocation,
     /// Chosen experts of a token at most.
     slots: usize,
+    /// What sorting tokens by expert takes, where there are kernels for that.
+    pub(crate) grouped: Option<Grouped>,
+}
+
+/// Pairs of a token and an expert that it chose, sorted by expert.
+pub(crate) struct Grouped {
+    /// (experts + 1): the first pair of each.
+    pub(crate) starts: Allocation,
+    /// (tokens, chosen): which pair is where, and where a pair is.
+    pub(crate) pairs: Allocation,
+    pub(crate) places: Allocation,
+    /// (pairs, hidden) and (pairs, width), bf16.
+    pub(crate) gathered: Allocation,
+    pub(crate) gated: Allocation,
+    /// (pairs, hidden).
+    pub(crate) joined: Allocation,
 }
 
 impl Scratch {
@@ -44,7 +63,21 @@ impl Scratch {
             let bytes = 4 * values * tokens;
             gpu.allocate(bytes).map_err(no_room("experts", bytes as u64))
         };
-        Ok(Self { chosen: make(chosen)?, shares: make(chosen)?, wide: make(wide)?, slots: chosen })
+        let grouped = if gpu.capability == HOPPER && chosen > 0 {
+            let experts = shape.ffns().filter_map(Ffn::moe).map(|moe| moe.experts.len()).max().unwrap_or(0);
+            let room = no_room("experts", 4 * experts as u64);
+            Some(Grouped {
+                starts: gpu.allocate(4 * (experts + 1)).map_err(room)?,
+                pairs: make(chosen)?,
+                places: make(chosen)?,
+                gathered: make(chosen * (shape.hidden as usize).div_ceil(2))?,
+                gated: make(wide.div_ceil(2))?,
+                joined: make(chosen * shape.hidden as usize)?,
+            })
+        } else {
+            None
+        };
+        Ok(Self { chosen: make(chosen)?, shares: make(chosen)?, wide: make(wide)?, slots: chosen, grouped })
     }
 
     /// Every array.
@@ -60,6 +93,11 @@ impl Scratch {
 
 /// See [`kauri_device::Ops::route`]; also notes who was chosen.
 pub(crate) fn route(cuda: &Cuda, moe: &Moe<Resident>) {
+    choose(cuda, moe, cuda.hidden);
+}
+
+/// The same, with so many values of a row of the mixture set to zero.
+fn choose(cuda: &Cuda, moe: &Moe<Resident>, zeros: usize) {
     let count = moe.experts.len();
     let scoring = match moe.scoring {
         Scoring::Softmax => 0,
@@ -89,9 +127,9 @@ pub(crate) fn route(cuda: &Cuda, moe: &Moe<Resident>) {
         moe.normalised.is_some().into(),
         moe.normalised.unwrap_or(0.0).into(),
         moe.scale.into(),
-        cuda.hidden.into(),
+        zeros.into(),
     ];
-    let mut grid = Grid::new([1, cuda.rows(Buffer::Scores), 1], 32);
+    let mut grid = Grid { ahead: true, ..Grid::new([1, cuda.rows(Buffer::Scores), 1], 32) };
     grid.shared_bytes = 9 * count;
     cuda.launch("route", grid, &arguments);
 }
@@ -144,11 +182,23 @@ pub(crate) fn experts(cuda: &mut Cuda, norm: Option<&Norm<Resident>>, moe: &Moe<
     let input = if norm.is_some() { Buffer::Normed } else { Buffer::Stream };
     let stride = stride(cuda, moe);
     let router = [(&moe.router, Buffer::Scores)];
-    matmul::products(cuda, norm, Buffer::Stream, &router, None, stride.is_some());
-    cuda.route(moe);
-    match stride {
-        Some(stride) => chosen_fast(cuda, input, moe, stride),
-        None => chosen(cuda, input, moe),
+    let tokens = cuda.rows(Buffer::Stream);
+    let all = stride.filter(|_| wide::takes_experts(cuda, moe, tokens));
+    let also = match (all, stride) {
+        (Some(_), _) => Also::Halves,
+        (None, Some(_)) => Also::Bytes,
+        (None, None) => Also::Nothing,
+    };
+    matmul::products(cuda, norm, Buffer::Stream, &router, None, also);
+    // The fast ways write the mixture whole: nobody needs zeros there.
+    choose(cuda, moe, if stride.is_some() { 0 } else { cuda.hidden });
+    match (all, stride) {
+        (Some(stride), _) => cuda.note(wide::mixture(cuda, moe, stride, cuda.products.halves.at(), tokens)),
+        (None, Some(stride)) if tokens >= FEW_FROM && cuda.experts.grouped.is_some() => {
+            chosen_few(cuda, input, moe, stride);
+        }
+        (None, Some(stride)) => chosen_fast(cuda, input, moe, stride),
+        (None, None) => chosen(cuda, input, moe),
     }
     let Some(shared) = &moe.shared else { return };
     reference::widen(cuda, input, &shared.dense);
@@ -194,6 +244,74 @@ fn chosen_fast(cuda: &Cuda, input: Buffer, moe: &Moe<Resident>, stride: u64) {
     let down = structure(places, cuda.hidden, wide.at(), width, tokens * wanted);
     let grid = Grid { ahead: true, ..Grid::new([cuda.hidden.div_ceil(4), tokens, 1], 128) };
     cuda.launch(&format!("experts_down_{}", matmul::type_name(first.down.weight.quant)), grid, &[(&down).into()]);
+}
+
+/// The same for some dozens of tokens, sorted by expert.
+fn chosen_few(cuda: &Cuda, input: Buffer, moe: &Moe<Resident>, stride: u64) {
+    let (first, tokens) = (&moe.experts[0], cuda.rows(input));
+    let gate = first.gate.as_ref().expect("looked at before");
+    let grouped = cuda.experts.grouped.as_ref().expect("looked at before");
+    let (wanted, all, width) = (moe.chosen as usize, moe.experts.len(), first.up.rows as usize);
+    group(cuda, grouped, tokens, wanted, all);
+    let [number, limit, steepness] = numbered(first.activation);
+    let launch = |name: String, [weight, up, to]: [u64; 3], rows: usize, values: u64, columns: usize, inputs: usize| {
+        let structure = Structure::new()
+            .place(weight)
+            .place(up)
+            .place(stride)
+            .place(grouped.starts.at())
+            .place(grouped.pairs.at())
+            .place(to)
+            .int(rows)
+            .int(wanted);
+        let structure = matmul::vectors(cuda, &structure, values, columns, [0, inputs])
+            .int(number as usize)
+            .float(limit)
+            .float(steepness)
+            .float(first.gate_scale);
+        let outputs = if up == 0 { 16 } else { 8 };
+        let grid = Grid { ahead: true, ..Grid::new([rows.div_ceil(outputs), all, 1], 128) };
+        cuda.launch(&name, grid, &[(&structure).into()]);
+    };
+    let (up, down) = (&first.up.weight, &first.down.weight);
+    let wide = cuda.experts.wide.at();
+    let name = format!("experts_few_up_{}", matmul::type_name(up.quant));
+    launch(name, [gate.weight.at, up.at, wide], width, cuda.at(input), cuda.hidden, tokens);
+    matmul::turn_rows(cuda, None, wide, tokens * wanted, width, 0, [true, false]);
+    let name = format!("experts_few_down_{}", matmul::type_name(down.quant));
+    launch(name, [down.at, 0, grouped.joined.at()], cuda.hidden, wide, width, tokens * wanted);
+    join(cuda, grouped, tokens, wanted);
+}
+
+/// Sorts who was chosen by expert.
+pub(crate) fn group(cuda: &Cuda, grouped: &Grouped, tokens: usize, wanted: usize, experts: usize) {
+    let mut grid = Grid { ahead: true, ..Grid::new([1, 1, 1], 1024) };
+    grid.shared_bytes = 33 * 4 * experts;
+    let arguments = [
+        cuda.experts.chosen.at().into(),
+        tokens.into(),
+        wanted.into(),
+        experts.into(),
+        grouped.starts.at().into(),
+        grouped.pairs.at().into(),
+        grouped.places.at().into(),
+    ];
+    cuda.launch("group_pairs", grid, &arguments);
+}
+
+/// What experts made of their tokens, weighed and added: to `Mixture`.
+pub(crate) fn join(cuda: &Cuda, grouped: &Grouped, tokens: usize, wanted: usize) {
+    let arguments = [
+        grouped.joined.at().into(),
+        grouped.places.at().into(),
+        cuda.experts.shares.at().into(),
+        cuda.at(Buffer::Mixture).into(),
+        wanted.into(),
+        cuda.hidden.into(),
+        false.into(),
+        Arg::Float(1.0),
+    ];
+    cuda.launch("join_pairs", Grid { ahead: true, ..Grid::new([tokens, 1, 1], 256) }, &arguments);
 }
 
 /// What the chosen experts make of `input`, to `Mixture`.

@@ -17,6 +17,7 @@ mod ops;
 mod recurrent;
 mod resident;
 mod step;
+mod wide;
 
 pub use detect::Device;
 pub use driver::{Unavailable, Version};

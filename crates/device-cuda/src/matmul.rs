@@ -1,20 +1,21 @@
 //! Products of matrices with the rows of the batch, and the norms ahead of them.
 //!
 //! There are three ways. A few rows meet quantised weights as bytes, and other weights as they are, at the speed of the memory that
-//! holds the matrix (`kernels/matvec.cu`). Many rows meet bf16 weights, made of the stored ones on the way, in Hopper's matrix units
-//! (`kernels/matmul_sm90.cu`). The plain way takes anything, in single precision, and is all there is where exact results are wanted.
+//! holds the matrix (`kernels/matvec.cu`). Many rows go the wide way (`wide.rs`). The plain way takes anything, in single precision, and is all there is where exact results are wanted.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use kauri_arch::{Dense, Linear, Norm, NormKind, Shape};
+use kauri_arch::{Dense, Ffn, Linear, Norm, NormKind, Shape};
 use kauri_device::{Buffer, DeviceError, Plan, Weight, reference};
 use kauri_formats::Quant;
 
 use crate::detect::no_room;
-use crate::driver::{Allocation, Arg, Failure, Gpu, Grid, Structure, Version};
+use crate::driver::{Allocation, Gpu, Grid, Structure};
 use crate::elementwise::{self, numbered};
 use crate::ops::Cuda;
 use crate::resident::Resident;
+use crate::wide::{self, HOPPER, TILE_ROWS, TILE_TOKENS_MAX};
 
 /// Rows of the matrix to a block of the plain kernels, and tokens.
 const PLAIN_ROWS: usize = 4;
@@ -24,17 +25,8 @@ const NARROW_TOKENS: usize = 8;
 const NARROW_WARPS: usize = 4;
 /// Matrices of a narrow launch at most.
 const PARTS: usize = 4;
-/// From so many tokens on the wide way is taken: with bf16 weights, and with those that have to be made such first.
-const WIDE_FROM: usize = 9;
-const WIDE_FROM_QUANTISED: usize = 33;
-/// Rows of a tile of the wide kernels.
-const TILE_ROWS: usize = 128;
-/// Tokens of one at most.
-const TILE_TOKENS_MAX: usize = 128;
-/// Bytes of bf16 weights that are made at a time.
-const MADE_BYTES: usize = 256 << 20;
-/// The one generation that has the wide kernels.
-const HOPPER: Version = Version(9, 0);
+/// Rows that the narrow way takes of matrices in single precision, which have no wide one.
+const SINGLE_ROWS_MAX: usize = 16;
 
 /// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,30 +43,44 @@ pub(crate) struct Scratch {
     /// Rows as bytes, (rows, columns), and what belongs to each 32 of them.
     pub(crate) codes: Allocation,
     pub(crate) metas: Allocation,
-    /// Rows as bf16.
-    halves: Allocation,
+    /// Rows as bf16, and those that a gated pair gives.
+    pub(crate) halves: Allocation,
+    pub(crate) gated: Allocation,
     /// Weights as bf16.
-    made: Allocation,
-    partials: Allocation,
-    counters: Allocation,
+    pub(crate) made: Allocation,
+    pub(crate) partials: Allocation,
+    pub(crate) counters: Allocation,
+    /// A buffer whose rows also are somewhere as bf16, until the next kernel starts.
+    held: Cell<Option<(Buffer, u64)>>,
 }
 
 impl Scratch {
     /// Sized for the widest input of `shape`; `slots` rows of it at most for each token.
     pub(crate) fn new(gpu: &Arc<Gpu>, shape: &Shape<Weight>, plan: &Plan, slots: usize) -> Result<Self, DeviceError> {
-        let mut columns = 0;
+        let (mut columns, mut made) = (0, 0);
         shape.for_each(|weight| match weight {
-            Weight::Matrix(matrix) => columns = columns.max(matrix.columns),
+            Weight::Matrix(matrix) => {
+                columns = columns.max(matrix.columns);
+                let rows = matrix.rows.next_multiple_of(TILE_ROWS);
+                made = made.max((4 * rows * matrix.columns).min(wide::MADE_BYTES));
+            }
             Weight::Vector(_) => {}
         });
+        for moe in shape.ffns().filter_map(Ffn::moe) {
+            let up = &moe.experts[0].up;
+            let all = 4 * moe.experts.len() * up.rows as usize * up.columns as usize;
+            made = made.max(all.min(wide::MADE_EXPERTS_BYTES));
+        }
         let rows = slots.max(1) * plan.batch_tokens as usize;
         let wide = usize::from(gpu.capability == HOPPER);
         let partials = 4 * 2 * gpu.processors as usize * TILE_ROWS * TILE_TOKENS_MAX;
+        let halves = 2 * wide * plan.batch_tokens as usize * columns;
         let sizes = [
             rows * columns,
             rows * columns.div_ceil(32) * 8,
-            2 * wide * plan.batch_tokens as usize * columns,
-            wide * MADE_BYTES,
+            halves,
+            halves,
+            wide * made,
             wide * partials,
             wide * 4 * 65536,
         ];
@@ -83,27 +89,51 @@ impl Scratch {
             gpu.set(&memory, 0).map_err(crate::detect::lost)?;
             Ok(memory)
         });
-        let mut next = || made.next().expect("six sizes");
-        let (codes, metas, halves) = (next()?, next()?, next()?);
-        Ok(Self { codes, metas, halves, made: next()?, partials: next()?, counters: next()? })
+        let mut next = || made.next().expect("seven sizes");
+        let (codes, metas, halves, gated) = (next()?, next()?, next()?, next()?);
+        let (made, partials, counters) = (next()?, next()?, next()?);
+        Ok(Self { codes, metas, halves, gated, made, partials, counters, held: Cell::new(None) })
+    }
+
+    /// Notes that the kernel started last wrote the rows of `buffer` as bf16, too.
+    pub(crate) fn hold(&self, buffer: Buffer, place: u64) {
+        self.held.set(Some((buffer, place)));
+    }
+
+    /// Forgets that: another kernel starts, or the buffer is written.
+    pub(crate) fn let_go(&self) {
+        self.held.set(None);
     }
 }
 
-/// The products of one input: `to = linear(norm(from))` each, or `to += added * linear(norm(from))`. Where it is
-/// wanted, the input is made bytes in any case.
+/// What else is wanted of the input of products, beside what they read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Also {
+    Nothing,
+    /// The rows as bytes, or as bf16.
+    Bytes,
+    Halves,
+}
+
+/// The products of one input: `to = linear(norm(from))` each, or `to += added * linear(norm(from))`.
 pub(crate) fn products(
     cuda: &Cuda,
     norm: Option<&Norm<Resident>>,
     from: Buffer,
     products: &[(&Linear<Resident>, Buffer)],
     added: Option<f32>,
-    also_bytes: bool,
+    also: Also,
 ) {
+    let columns = products[0].0.columns as usize;
     let mut ways: Vec<Way> = products.iter().map(|(linear, _)| way(cuda, linear, cuda.rows(from))).collect();
-    if also_bytes {
-        ways.push(Way::Bytes);
+    match also {
+        Also::Nothing => {}
+        Also::Bytes => ways.push(Way::Bytes),
+        Also::Halves => ways.push(Way::Wide),
     }
-    let input = prepare(cuda, norm, from, &ways, products[0].0.columns as usize);
+    let held = cuda.products.held.get().filter(|(buffer, _)| norm.is_none() && *buffer == from);
+    let halves = held.filter(|_| ways.iter().all(|way| *way == Way::Wide)).map(|(_, place)| place);
+    let input = if halves.is_some() { from } else { prepare(cuda, norm, from, &ways, columns) };
     for wanted in [Way::Bytes, Way::Numbers] {
         let mut rest: Vec<_> =
             products.iter().zip(&ways).filter(|(_, way)| **way == wanted).map(|(it, _)| *it).collect();
@@ -117,10 +147,11 @@ pub(crate) fn products(
             narrow(cuda, input, &now, added);
         }
     }
+    let halves = halves.unwrap_or(cuda.products.halves.at());
     for (&(linear, to), way) in products.iter().zip(&ways) {
         match way {
             Way::Plain => plain(cuda, linear, input, to, added),
-            Way::Wide => cuda.note(wide(cuda, linear, cuda.rows(from), cuda.at(to), added)),
+            Way::Wide => cuda.note(wide::product(cuda, linear, halves, cuda.rows(from), cuda.at(to), added)),
             Way::Bytes | Way::Numbers => {}
         }
     }
@@ -128,7 +159,7 @@ pub(crate) fn products(
 
 /// `to = linear(from)`, or `to += added * linear(from)`.
 pub(crate) fn linear(cuda: &Cuda, linear: &Linear<Resident>, from: Buffer, to: Buffer, added: Option<f32>) {
-    products(cuda, None, from, &[(linear, to)], added, false);
+    products(cuda, None, from, &[(linear, to)], added, Also::Nothing);
 }
 
 /// See [`kauri_device::Ops::gate_up`].
@@ -136,22 +167,25 @@ pub(crate) fn gate_up(cuda: &mut Cuda, norm: Option<&Norm<Resident>>, dense: &De
     let from = Buffer::Stream;
     let rows = cuda.rows(from);
     let Some(gate) = &dense.gate else {
-        products(cuda, norm, from, &[(&dense.up, Buffer::Up)], None, false);
+        products(cuda, norm, from, &[(&dense.up, Buffer::Up)], None, Also::Nothing);
         return reference::finish_gate(cuda, dense);
     };
-    let way = way(cuda, gate, rows);
+    let (way, columns) = (way(cuda, gate, rows), gate.columns as usize);
     let alike = gate.weight.quant == dense.up.weight.quant && way == self::way(cuda, &dense.up, rows);
+    if alike && way == Way::Wide && wide::is_pair(dense) {
+        prepare(cuda, norm, from, &[way], columns);
+        return cuda.note(wide::pair(cuda, gate, dense, cuda.products.halves.at(), rows));
+    }
     if !alike || !matches!(way, Way::Bytes | Way::Numbers) {
-        products(cuda, norm, from, &[(gate, Buffer::Gate), (&dense.up, Buffer::Up)], None, false);
+        products(cuda, norm, from, &[(gate, Buffer::Gate), (&dense.up, Buffer::Up)], None, Also::Nothing);
         return reference::finish_gate(cuda, dense);
     }
-    let input = prepare(cuda, norm, from, &[way], gate.columns as usize);
+    let part = Part { gate: Some(gate), linear: &dense.up, to: cuda.at(Buffer::Gate), stride: gate.rows as usize };
+    let input = prepare(cuda, norm, from, &[way], columns);
     each_few(rows, |start, count, room| {
-        let part = Part { gate: Some(gate), linear: &dense.up, to: cuda.at(Buffer::Gate), stride: gate.rows as usize };
-        let structure =
-            narrow_structure(cuda, cuda.at(input), &[part], [start, count], (room, false), None, Some(dense));
-        let blocks = part.blocks(room, false);
-        launch_narrow(cuda, &format!("gate_up_{}_t{room}", type_name(gate.weight.quant)), blocks, &structure);
+        let few = Few { start, count, room, mixed: false };
+        let structure = narrow_structure(cuda, input, &[part], few, None, Some(dense));
+        launch_narrow(cuda, &format!("gate_up_{}", type_name(gate.weight.quant)), few, &[part], &structure);
     });
 }
 
@@ -167,10 +201,10 @@ fn way(cuda: &Cuda, linear: &Linear<Resident>, rows: usize) -> Way {
         Quant::BF16 | Quant::F16 | Quant::F32 => Way::Numbers,
         _ => return Way::Plain,
     };
-    let from = if quant == Quant::BF16 { WIDE_FROM } else { WIDE_FROM_QUANTISED };
-    // Numbers of single precision stay such.
-    let wide = rows >= from && quant != Quant::F32 && cuda.gpu.capability == HOPPER;
-    if wide { Way::Wide } else { narrow }
+    if quant == Quant::F32 && rows > SINGLE_ROWS_MAX {
+        return Way::Plain;
+    }
+    if wide::is_best(cuda, quant, rows) { Way::Wide } else { narrow }
 }
 
 /// Whether bytes of this type lie in planes where the fast kernels take them.
@@ -180,7 +214,8 @@ pub(crate) fn wants_planes(quant: Quant, columns: usize) -> bool {
 
 /// The rows of `from` behind its norm, in all the forms that are wanted; gives where they are as numbers.
 fn prepare(cuda: &Cuda, norm: Option<&Norm<Resident>>, from: Buffer, ways: &[Way], columns: usize) -> Buffer {
-    let to = if norm.is_some() { Buffer::Normed } else { from };
+    // Rows of outputs are normalised where they are: there is no other place for so few.
+    let to = if norm.is_some() && from != Buffer::Last { Buffer::Normed } else { from };
     let (bytes, halves) = (ways.contains(&Way::Bytes), ways.contains(&Way::Wide));
     if !bytes && !halves && (norm.is_none() || ways.contains(&Way::Plain)) {
         if let Some(norm) = norm {
@@ -209,6 +244,8 @@ pub(crate) fn turn_rows(
         .place(from)
         .place(norm.map_or(0, |norm| norm.weight.at))
         .place(norm.and_then(|norm| norm.bias).map_or(0, |bias| bias.at))
+        .int(usize::from(norm.is_some_and(|norm| norm.kind == NormKind::Layer)))
+        .float(norm.map_or(0.0, |norm| norm.epsilon))
         .place(values)
         .place(when(bytes, &scratch.codes))
         .place(when(bytes, &scratch.metas))
@@ -216,9 +253,7 @@ pub(crate) fn turn_rows(
         .int(columns)
         .aligned(8)
         .int(columns)
-        .int(columns)
-        .int(usize::from(norm.is_some_and(|norm| norm.kind == NormKind::Layer)))
-        .float(norm.map_or(0.0, |norm| norm.epsilon));
+        .int(columns);
     let threads = columns.div_ceil(4).next_multiple_of(32).min(1024) as u32;
     let grid = Grid { ahead: true, ..Grid::new([rows, 1, 1], threads) };
     cuda.launch("norm_rows", grid, &[(&structure).into()]);
@@ -234,12 +269,21 @@ struct Part<'a> {
     stride: usize,
 }
 
+/// Rows of a narrow launch: the first, how many, for how many the kernel is, and whether its matrices are of several types.
+#[derive(Clone, Copy)]
+struct Few {
+    start: usize,
+    count: usize,
+    room: usize,
+    mixed: bool,
+}
+
 impl Part<'_> {
-    /// Blocks for its rows, in a launch for so many tokens, beside others of other types or not.
-    fn blocks(&self, room: usize, mixed: bool) -> usize {
+    /// Blocks for its rows in such a launch.
+    fn blocks(&self, few: Few) -> usize {
         let quant = self.linear.weight.quant;
-        let alone = self.gate.is_none() && !mixed && !matches!(quant, Quant::Q4_0 | Quant::Q4_K | Quant::Q5_K);
-        let rows = match room {
+        let alone = self.gate.is_none() && !few.mixed && !matches!(quant, Quant::Q4_0 | Quant::Q4_K | Quant::Q5_K);
+        let rows = match few.room {
             1 if alone => 1,
             1 | 2 => 2,
             _ => 4,
@@ -251,17 +295,17 @@ impl Part<'_> {
 
 /// Products with a few rows, several matrices at once.
 fn narrow(cuda: &Cuda, input: Buffer, products: &[(&Linear<Resident>, Buffer)], added: Option<f32>) {
-    let parts: Vec<Part<'_>> = products
+    let parts: Vec<_> = products
         .iter()
         .map(|&(linear, to)| Part { gate: None, linear, to: cuda.at(to), stride: linear.rows as usize })
         .collect();
     let first = products[0].0.weight.quant;
-    let alike = products.iter().all(|(linear, _)| linear.weight.quant == first);
-    let name = if alike { type_name(first) } else { "mixed" };
+    let mixed = products.iter().any(|(linear, _)| linear.weight.quant != first);
+    let name = if mixed { "mixed" } else { type_name(first) };
     each_few(cuda.rows(input), |start, count, room| {
-        let structure = narrow_structure(cuda, cuda.at(input), &parts, [start, count], (room, !alike), added, None);
-        let blocks = parts.iter().map(|part| part.blocks(room, !alike)).sum();
-        launch_narrow(cuda, &format!("matvec_{name}_t{room}"), blocks, &structure);
+        let few = Few { start, count, room, mixed };
+        let structure = narrow_structure(cuda, input, &parts, few, added, None);
+        launch_narrow(cuda, &format!("matvec_{name}"), few, &parts, &structure);
     });
 }
 
@@ -276,10 +320,9 @@ fn each_few(rows: usize, mut launch: impl FnMut(usize, usize, usize)) {
 /// `Matvec` of `kernels/matvec.cuh`.
 fn narrow_structure(
     cuda: &Cuda,
-    input: u64,
+    input: Buffer,
     parts: &[Part<'_>],
-    [start, count]: [usize; 2],
-    (room, mixed): (usize, bool),
+    few: Few,
     added: Option<f32>,
     gated: Option<&Dense<Resident>>,
 ) -> Structure {
@@ -293,18 +336,18 @@ fn narrow_structure(
             .place(up.map_or(0, |up| up.weight.at))
             .place(bias(weight))
             .place(up.map_or(0, bias))
-            .place(part.to + 4 * (start * part.stride) as u64)
+            .place(part.to + 4 * (few.start * part.stride) as u64)
             .int(weight.rows as usize)
             .int(part.stride)
             .int(weight.weight.quant.ggml() as usize)
             .int(first_block);
-        first_block += part.blocks(room, mixed);
+        first_block += part.blocks(few);
     }
     for _ in parts.len()..PARTS {
         structure = structure.place(0).place(0).place(0).place(0).place(0).place(0).place(0);
     }
     let columns = parts[0].linear.columns as usize;
-    let structure = vectors(cuda, &structure.int(parts.len()), input, columns, [start, count]);
+    let structure = vectors(cuda, &structure.int(parts.len()), cuda.at(input), columns, [few.start, few.count]);
     let [number, limit, steepness] = gated.map_or([0.0; 3], |dense| numbered(dense.activation));
     structure
         .int(usize::from(added.is_some()))
@@ -332,9 +375,10 @@ pub(crate) fn vectors(
         .int(count)
 }
 
-fn launch_narrow(cuda: &Cuda, name: &str, blocks: usize, structure: &Structure) {
+fn launch_narrow(cuda: &Cuda, name: &str, few: Few, parts: &[Part<'_>], structure: &Structure) {
+    let blocks = parts.iter().map(|part| part.blocks(few)).sum();
     let grid = Grid { ahead: true, ..Grid::new([blocks, 1, 1], 32 * NARROW_WARPS as u32) };
-    cuda.launch(name, grid, &[structure.into()]);
+    cuda.launch(&format!("{name}_t{}", few.room), grid, &[structure.into()]);
 }
 
 /// The ending of the kernels for a type.
@@ -357,103 +401,6 @@ pub(crate) fn is_fast(quant: Quant) -> bool {
         quant,
         Quant::Q8_0 | Quant::Q4_0 | Quant::Q4_K | Quant::Q5_K | Quant::Q6_K | Quant::BF16 | Quant::F16 | Quant::F32
     )
-}
-
-/// The product with many rows, whose bf16 forms are there.
-fn wide(cuda: &Cuda, linear: &Linear<Resident>, tokens: usize, to: u64, added: Option<f32>) -> Result<(), Failure> {
-    let Resident { at, quant, rows, columns, .. } = linear.weight;
-    let scratch = &cuda.products;
-    let bias = linear.bias.map_or(0, |bias| bias.at);
-    // Weights of other types are made bf16 as many rows at a time as there is room for.
-    let most = if quant == Quant::BF16 { rows } else { (MADE_BYTES / (2 * columns)) / TILE_ROWS * TILE_ROWS };
-    for start in (0..rows).step_by(most.max(TILE_ROWS)) {
-        let count = (rows - start).min(most.max(TILE_ROWS));
-        let place = if quant == Quant::BF16 {
-            at
-        } else {
-            make_halves(cuda, &linear.weight, start, count);
-            scratch.made.at()
-        };
-        let bias = if bias == 0 { 0 } else { bias + 4 * start as u64 };
-        let part = [place, bias, to + 4 * start as u64];
-        wide_part(cuda, part, [count, columns, tokens, rows], added)?;
-    }
-    Ok(())
-}
-
-/// Rows of a matrix to bf16.
-fn make_halves(cuda: &Cuda, weight: &Resident, start: usize, rows: usize) {
-    let Resident { at, quant, columns, .. } = *weight;
-    let unit = match quant {
-        Quant::Q8_0 => 16,
-        Quant::F16 | Quant::F32 => 8,
-        _ => 32,
-    };
-    let blocks_a_row = columns / quant.block_len();
-    let arguments = [
-        at.into(),
-        rows.into(),
-        columns.into(),
-        Arg::Place((start * blocks_a_row) as u64),
-        Arg::Place((weight.rows * blocks_a_row) as u64),
-        cuda.products.made.at().into(),
-        columns.into(),
-    ];
-    let grid = Grid { ahead: true, ..Grid::new([(rows * columns / unit).div_ceil(256), 1, 1], 256) };
-    cuda.launch(&format!("dequantise_{}", type_name(quant)), grid, &arguments);
-}
-
-/// A launch of the wide kernel: (rows, columns) of bf16 weights, with a bias, to columns of rows of `stride` values.
-fn wide_part(
-    cuda: &Cuda,
-    [weight, bias, to]: [u64; 3],
-    [rows, columns, tokens, stride]: [usize; 4],
-    added: Option<f32>,
-) -> Result<(), Failure> {
-    let scratch = &cuda.products;
-    let tile = tokens.next_power_of_two().clamp(16, TILE_TOKENS_MAX);
-    let stages = match tile {
-        16 => 11,
-        32 => 10,
-        64 => 8,
-        _ => 6,
-    };
-    let processors = cuda.gpu.processors as usize;
-    let tiles = rows.div_ceil(TILE_ROWS) * tokens.div_ceil(tile);
-    let splits = if tile == TILE_TOKENS_MAX { 1 } else { (processors / tiles).clamp(1, (columns / 256).max(1)) };
-    let x = Gpu::map(scratch.halves.at(), tokens, columns, tile)?;
-    let weights = Gpu::map(weight, rows, columns, TILE_ROWS / 2)?;
-    let mut structure = Structure::new();
-    for word in x.into_iter().chain(weights).chain(weights) {
-        structure = structure.place(word);
-    }
-    let structure = structure
-        .place(bias)
-        .place(0)
-        .place(to)
-        .place(0)
-        .place(0)
-        .place(scratch.partials.at())
-        .place(scratch.counters.at())
-        .int(rows)
-        .int(tokens)
-        .int(columns)
-        .int(stride)
-        .int(0)
-        .int(splits)
-        .int(usize::from(added.is_some()))
-        .float(added.unwrap_or(0.0))
-        .float(0.0)
-        .float(0.0)
-        .float(0.0)
-        .float(0.0)
-        .float(0.0)
-        .float(1.0)
-        .aligned(64);
-    let mut grid = Grid { ahead: true, ..Grid::new([(tiles * splits).min(processors), 1, 1], 384) };
-    grid.shared_bytes = stages * (16384 + 128 * tile) + 1024;
-    cuda.launch(&format!("matmul_n{tile}"), grid, &[(&structure).into()]);
-    Ok(())
 }
 
 /// The plain way.

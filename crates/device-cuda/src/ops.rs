@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, RopeStyle, Shape,
-    StateSpace, TimeMix,
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Linear, Mixer, Moe, Norm, RopeStyle,
+    Shape, StateSpace, TimeMix,
 };
 use kauri_device::rope::Frequencies;
 use kauri_device::{Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Share, Side, Weight, reference};
@@ -18,7 +18,7 @@ use crate::driver::{self, Allocation, Arg, Failure, Gpu, Grid, Outcome, Recordin
 use crate::elementwise;
 use crate::experts;
 use crate::latent;
-use crate::matmul;
+use crate::matmul::{self, Also};
 use crate::recurrent::{self, States};
 use crate::resident::{Resident, Weights};
 use crate::step::{self, Step};
@@ -63,7 +63,7 @@ pub struct Cuda {
 
 /// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
 /// then no longer taken for what this one would compute.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// A rope on the device: its frequencies, and the angles of a batch.
 struct Turns {
@@ -152,6 +152,7 @@ impl Cuda {
     /// How many rows, sequences and tiles kernels are started for, of a batch that has no more.
     pub(crate) fn size(&mut self, rows: [usize; 2], sequences: usize, tiles: usize) {
         (self.rows, self.sequences, self.tiles) = (rows, sequences, tiles);
+        self.products.let_go();
     }
 
     /// Lays out the batch that was sent, and computes its angles.
@@ -200,6 +201,7 @@ impl Cuda {
     /// # Errors
     /// When the device is lost.
     pub fn write(&mut self, buffer: Buffer, values: &[f32]) -> Result<(), DeviceError> {
+        self.products.let_go();
         self.gpu.write(self.at(buffer), driver::bytes_of_floats(values)).map_err(lost)
     }
 
@@ -262,6 +264,7 @@ impl Cuda {
 
     /// Starts a kernel.
     pub(crate) fn launch(&self, name: &str, grid: Grid, arguments: &[Arg<'_>]) {
+        self.products.let_go();
         self.outcome.note(self.gpu.launch(name, grid, arguments));
     }
 
@@ -333,7 +336,7 @@ impl Turns {
     fn turn(&self, gpu: &Gpu, batch: &[u64; 6], tokens: usize) -> Result<(), Failure> {
         let Self { frequencies, near, far, angles } = self;
         let pairs = frequencies.pairs();
-        let grid = Grid::new([pairs.div_ceil(64), tokens, 1], 64);
+        let grid = Grid { ahead: true, ..Grid::new([pairs.div_ceil(64), tokens, 1], 64) };
         let far = far.as_ref().map_or(0, Allocation::at);
         let (from, factor) = (frequencies.long_from_tokens, frequencies.attention_factor);
         let arguments =
@@ -383,7 +386,8 @@ impl Ops for Cuda {
     fn embed(&mut self, embed: &Embed<Resident>) {
         let (table, batch) = (embed.table, self.step.batch());
         let (places, kinds) = (embed.places.unwrap_or(NOWHERE), embed.kinds.unwrap_or(NOWHERE));
-        let grid = Grid::new([table.columns.div_ceil(8 * 128), self.rows(Buffer::Stream), 1], 128);
+        let blocks = [table.columns.div_ceil(8 * 128), self.rows(Buffer::Stream), 1];
+        let grid = Grid { ahead: true, ..Grid::new(blocks, 128) };
         let arguments = [
             (&batch).into(),
             table.at.into(),
@@ -513,7 +517,7 @@ impl Ops for Cuda {
 
     fn gather(&mut self) {
         let batch = self.step.batch();
-        let grid = Grid::new([self.hidden.div_ceil(256), self.rows(Buffer::Last), 1], 256);
+        let grid = Grid { ahead: true, ..Grid::new([self.hidden.div_ceil(256), self.rows(Buffer::Last), 1], 256) };
         let (from, to) = (self.at(Buffer::Stream), self.at(Buffer::Last));
         self.launch("gather", grid, &[(&batch).into(), from.into(), to.into(), self.hidden.into()]);
     }
@@ -527,14 +531,25 @@ impl Ops for Cuda {
         let Attention { q, k, v, .. } = attention;
         let query = if attention.gated { Buffer::Packed } else { Buffer::Query };
         let products = [(q, query), (k, Buffer::Key), (v, Buffer::Value)];
-        matmul::products(self, norm, Buffer::Stream, &products, None, false);
+        matmul::products(self, norm, Buffer::Stream, &products, None, Also::Nothing);
         if !attend::turn_and_store(self, block, attention) {
             reference::turn_and_store(self, block, attention);
         }
     }
 
+    fn head(&mut self, norm: &Norm<Resident>, head: &Head<Resident>) {
+        let Some(output) = head.output.as_ref().filter(|_| !self.exact) else {
+            return reference::head(self, norm, head);
+        };
+        self.gather();
+        matmul::products(self, Some(norm), Buffer::Last, &[(output, Buffer::Logits)], None, Also::Nothing);
+        if head.scale != 1.0 || head.soft_cap.is_some() {
+            self.scale_logits(head.scale, head.soft_cap);
+        }
+    }
+
     fn inputs<const N: usize>(&mut self, norm: Option<&Norm<Resident>>, products: [(&Linear<Resident>, Buffer); N]) {
-        matmul::products(self, norm, Buffer::Stream, &products, None, false);
+        matmul::products(self, norm, Buffer::Stream, &products, None, Also::Nothing);
     }
 
     fn gate_up(&mut self, norm: Option<&Norm<Resident>>, dense: &Dense<Resident>) {

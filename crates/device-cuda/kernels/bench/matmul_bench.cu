@@ -218,7 +218,7 @@ int main() {
     for (auto& l : LAYOUTS) if (l.type != 30 && l.type != 0) {
         const int rows = 12288, columns = 4096; const long blocks = (long)rows * columns / l.block; const int units = rows * (columns / (l.type == 8 ? 16 : l.type == 1 ? 8 : 32));
         auto k = l.type == 8 ? dequantise_q8_0 : l.type == 2 ? dequantise_q4_0 : l.type == 12 ? dequantise_q4_k : l.type == 13 ? dequantise_q5_k : l.type == 14 ? dequantise_q6_k : dequantise_f16;
-        double us = time_us(10, [&](int i) { k<<<(units + 255) / 256, 256, 0, stream>>>((u8*)pool + (size_t)i * 100000000 / 256 * 256, rows, columns, 0, blocks, out, columns); });
+        double us = time_us(10, [&](int i) { k<<<(units + 255) / 256, 256, 0, stream>>>((u8*)pool + (size_t)i * 100000000 / 256 * 256, rows, columns, 0, blocks, out, columns, 0); });
         double bytes = (double)blocks * l.bytes + 2.0 * rows * columns;
         printf("dequantise %-5s 12288 x 4096 %8.2f us %6.0f GB/s read and written\n", l.name, us, bytes / us * 1e-3);
     }

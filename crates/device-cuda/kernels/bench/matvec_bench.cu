@@ -45,7 +45,7 @@ static Input input(int type, int tokens, int columns) {
     for (auto& f : from) f = normal() * 3;
     for (auto& f : weight) f = 1 + 0.1f * normal();
     bool quantised = layout(type).block > 1;
-    NormRows p{device(from), device(weight), nullptr, {device<float>(from.size()), quantised ? device<signed char>(from.size()) : nullptr, device<BlockMeta>(from.size() / 32 + 1), nullptr, 0}, columns, columns, 0, 1e-6f};
+    NormRows p{device(from), {device(weight), nullptr, 0, 1e-6f}, {device<float>(from.size()), quantised ? device<signed char>(from.size()) : nullptr, device<BlockMeta>(from.size() / 32 + 1), nullptr, 0}, columns, columns};
     launch(norm_rows, dim3(tokens), std::min(1024, (columns / 4 + 31) / 32 * 32), 0, p);
     auto values = host(p.to.values, from.size());
     Input in{std::vector<double>(from.size()), {p.to.codes, p.to.metas, p.to.values, columns, tokens}};
@@ -304,7 +304,7 @@ int main(int argc, char** argv) {
         }
     }
     for (int tokens : {1, 8}) for (int columns : {1024, 4096}) {
-        NormRows p{values, values, nullptr, {nullptr, codes, metas, nullptr, 0}, columns, columns, 0, 1e-6f};
+        NormRows p{values, {values, nullptr, 0, 1e-6f}, {nullptr, codes, metas, nullptr, 0}, columns, columns};
         printf("norm_rows to codes, %d tokens of %d: %.2f us\n", tokens, columns, time_us(100, [&](int) { launch(norm_rows, dim3(tokens), std::min(1024, columns / 4), 0, p); }));
     }
     return 0;
