@@ -113,6 +113,14 @@ const SLOTS: u32 = 3;
 /// Tokens of the longest prompt that is cut into pieces.
 const ROOM: usize = 96;
 
+/// Rows that a GPU's products take as numbers.
+const FEW: usize = 8;
+/// How far logits of these models, which are 3 apart as a rule, may be on average where activations are rounded to bf16: twice and a half what
+/// the formulas give with that rounding, 0.02.
+const BF16_MEAN: f64 = 0.05;
+/// The same of models where little decides much: twice what the formulas give for `MiniMax`-M2, 0.26.
+const BF16_MEAN_OF_DELICATE: f64 = 0.5;
+
 /// How far logits were from the reference.
 #[derive(Clone, Copy, Default)]
 struct Distance {
@@ -141,19 +149,33 @@ fn families_match_their_reference_on_a_gpu() {
                 &directory,
                 &file,
             );
-            let mut model = load_on(&device, &file, CacheType::F16, Arithmetic::Fast);
-            if model.has_experts {
-                // Activations are rounded to bf16: a choice near the edge becomes another, and what follows another text.
-                continue;
-            }
-            for prompt in prompts(&directory) {
-                let tokens = ids(&prompt["tokens"]);
-                let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
-                let found = model.logits(&tokens, tokens.len() as u32);
+            keeps_to_the_reference_in_haste(&device, &family, &directory, &file);
+        }
+    }
+}
+
+/// The fast arithmetic. Few rows meet weights that are numbers as they are: the likeliest token stays, as on a CPU. Many meet them rounded to
+/// bf16, which moves a logit by 0.02 on average, and by more where an expert changes places, or where the norm of what a state gives makes much
+/// of little: there it is the distance that counts.
+fn keeps_to_the_reference_in_haste(device: &Device, family: &str, directory: &Path, file: &Path) {
+    let cache = if DELICATE.contains(&family) { CacheType::F32 } else { CacheType::F16 };
+    let mut model = load_on(device, file, cache, Arithmetic::Fast);
+    let mut distances = [Distance::default(); 2];
+    for prompt in prompts(directory) {
+        let tokens = ids(&prompt["tokens"]);
+        let expected = floats(&directory.join(prompt["logits_file"].as_str().expect("a file")));
+        for (distance, piece) in distances.iter_mut().zip([FEW, 64]) {
+            let found = model.logits_in_pieces(&tokens, tokens.len() as u32, piece);
+            distance.add(&found, &expected);
+            if piece == FEW {
                 same_likeliest(&format!("{family} on a GPU"), &found, &expected, model.vocab);
             }
         }
     }
+    let [few, many] = distances;
+    println!("{family}, fast: {FEW} rows at a time {few}; 64 rows {many}");
+    let mean_max = if model.has_experts || model.has_state { BF16_MEAN_OF_DELICATE } else { BF16_MEAN };
+    assert!(many.mean() <= mean_max, "{family} from {}: {many}", file.display());
 }
 
 /// The logits of every prompt and what is likeliest to follow it.
@@ -279,9 +301,14 @@ fn fast() -> impl Iterator<Item = Isa> {
 impl Model {
     /// The logits of every token, the prompt read in pieces of 64: (tokens, vocab).
     fn logits(&mut self, tokens: &[u32], reach: u32) -> Vec<f32> {
+        self.logits_in_pieces(tokens, reach, 64)
+    }
+
+    /// The same in pieces of so many.
+    fn logits_in_pieces(&mut self, tokens: &[u32], reach: u32, most: usize) -> Vec<f32> {
         let mut all = Vec::new();
-        for (number, piece) in tokens.chunks(64).enumerate() {
-            self.launch(piece, number as u32 * 64, reach, piece.len());
+        for (number, piece) in tokens.chunks(most).enumerate() {
+            self.launch(piece, (number * most) as u32, reach, piece.len());
             let choices = vec![Choice::Logits; piece.len()];
             all.extend_from_slice(self.executor.sample(&choices).expect("a CPU is not lost").logits);
         }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use kauri_arch::Shape;
 use kauri_device::{Batch, CacheType, Choice, Executor, Matrix, Plan, Weight};
 use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
+use kauri_device_cuda::{Arithmetic, CudaExecutor, Device};
 use kauri_formats::{Bytes, Checkpoint, Quant};
 use kauri_tokenizer::Tokenizer;
 
@@ -54,6 +55,33 @@ fn keys_and_values_in_bytes_cost_little() {
         let cost = found / numbers - 1.0;
         println!("{cache:?}: {found:.3}, {numbers:.3} as numbers: {:+.3}%", 100.0 * cost);
         assert!(cost.abs() < allowed, "{cache:?}: {found}, expected {numbers} within {}%", 100.0 * allowed);
+    }
+}
+
+/// A GPU's perplexity is the CPU's within 0.5%, for each type that has fast kernels there.
+#[test]
+fn perplexity_on_a_gpu_is_the_cpus() {
+    let device = match Device::open() {
+        Ok(device) => device,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    let Some(text) = shared().map(|shared| shared.join("eval.txt")) else { return };
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/kauri-nano-Q4_K_M.gguf");
+    let checkpoint = Checkpoint::open(own).expect("the model opens");
+    let tokenizer = Tokenizer::from_checkpoint(&checkpoint).expect("a vocabulary");
+    let tokens = tokenizer.encode_prompt(&std::fs::read_to_string(text).expect("the text"));
+    let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
+    let stored = kauri_model::load::weights(&checkpoint, &names).expect("a whole model");
+    let quants = [Quant::BF16, Quant::F16, Quant::Q8_0, Quant::Q6_K, Quant::Q5_K, Quant::Q4_K, Quant::Q4_0];
+    for quant in quants {
+        let shape = quantised(&stored, quant, 1);
+        let vocab = shape.vocab as usize;
+        let mut executor = CudaExecutor::new(&device, &shape, plan(CacheType::F16), Arithmetic::Fast).expect("room");
+        let found = perplexity_on(&mut executor, vocab, &tokens, 4);
+        let expected = perplexity(shape, CacheType::F16, &tokens, 4);
+        let (name, off_percent) = (quant.name(), 100.0 * (found / expected - 1.0));
+        println!("{name}: {found:.3} on the GPU, {expected:.3} on the CPU: {off_percent:+.3}%");
+        assert!(off_percent.abs() < 0.5, "{name}: {found}, expected {expected} within 0.5%");
     }
 }
 
@@ -112,19 +140,18 @@ fn quantised(shape: &Shape<Weight>, quant: Quant, every: usize) -> Shape<Weight>
 }
 
 fn perplexity(shape: Shape<Weight>, cache: CacheType, tokens: &[u32], chunks: usize) -> f64 {
-    let vocab = shape.vocab as usize;
+    let (vocab, kernels) = (shape.vocab as usize, Kernels::new(Isa::best()).expect("the best is supported"));
+    let mut executor = CpuExecutor::new(shape, plan(cache), kernels, 2).expect("room for a small model");
+    perplexity_on(&mut executor, vocab, tokens, chunks)
+}
+
+fn plan(cache: CacheType) -> Plan {
     let pages = (CHUNK / 32) as u32;
-    let plan = Plan {
-        page_tokens: 32,
-        pages,
-        batch_tokens: PASS as u32,
-        batch_outputs: PASS as u32,
-        slots: 1,
-        cache,
-        ring: None,
-    };
-    let kernels = Kernels::new(Isa::best()).expect("the best is supported");
-    let mut executor = CpuExecutor::new(shape, plan, kernels, 2).expect("room for a small model");
+    Plan { page_tokens: 32, pages, batch_tokens: PASS as u32, batch_outputs: PASS as u32, slots: 1, cache, ring: None }
+}
+
+fn perplexity_on(executor: &mut dyn Executor, vocab: usize, tokens: &[u32], chunks: usize) -> f64 {
+    let pages = executor.plan().pages;
     let (mut sum, mut count) = (0.0, 0);
     for chunk in tokens.chunks_exact(CHUNK).take(chunks) {
         for start in (0..CHUNK).step_by(PASS) {
