@@ -39,6 +39,8 @@ use std::sync::Arc;
 
 /// Tokens handled together: as many as a word of a mask has bits.
 const BLOCK: usize = 32;
+/// Blocks whose largest logit is compared with others' as one, where few are looked for.
+const BLOCKS_TOGETHER: usize = 8;
 
 /// How tokens are chosen. [`Sampling::default`] samples the model's own distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -383,13 +385,15 @@ impl Sampler {
         (cut, max)
     }
 
-    /// The k-th of the k largest block maxima is a floor: k tokens are at or above it, so the k best are too.
+    /// The k-th of the k largest maxima of blocks is a floor: k tokens are at or above it, so the k best are too. Where k is small,
+    /// several blocks go together: fewer maxima are compared, and the floor is not much lower.
     fn top_k(&mut self, row: &Row<'_>) -> Candidate {
         let k = self.sampling.top_k as usize;
         let mut floor = f32::MIN;
+        let together = if k * 2 * BLOCKS_TOGETHER <= self.block_max.len() { BLOCKS_TOGETHER } else { 1 };
         if k <= self.block_max.len() {
             self.candidates.clear();
-            let maxima = self.block_max.iter().map(|&logit| Candidate { logit, token: 0 });
+            let maxima = self.block_max.chunks(together).map(largest).map(|logit| Candidate { logit, token: 0 });
             self.candidates.extend(maxima);
             floor = self.candidates.select_nth_unstable_by(k - 1, |a, b| a.order(*b)).1.logit.max(f32::MIN);
         }
@@ -446,9 +450,11 @@ impl Sampler {
     /// Notes the weight at a temperature of what the cut keeps in every block, and returns the sum.
     fn weigh(&mut self, row: &Row<'_>, max: f32, cut: Candidate, temperature: f32) -> f64 {
         let whole = cut == EVERYTHING;
+        // Below it nothing weighs anything.
+        let least = cut.logit.max(max + EXPONENT_MIN * temperature);
         self.block_weight.clear();
         let weights = self.block_max.iter().enumerate().map(|(block, &block_max)| {
-            if block_max < cut.logit || (block_max - max) / temperature < EXPONENT_MIN {
+            if block_max < least {
                 0.0
             } else if whole {
                 match row.whole_block(block).filter(|_| max < f32::MAX) {
@@ -530,8 +536,8 @@ impl Row<'_> {
 
     fn block_max(&self, block: usize) -> f32 {
         match self.whole_block(block) {
-            Some(logits) => largest(logits).min(f32::MAX),
-            None => largest(&self.block(block)),
+            Some(logits) => largest_of_block(logits).min(f32::MAX),
+            None => largest_of_block(&self.block(block)),
         }
     }
 
@@ -575,6 +581,27 @@ fn largest(values: &[f32]) -> f32 {
     lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |max, &value| if value > max { value } else { max })
 }
 
+/// The same of a block: half with half, so that blocks follow each other without waiting.
+#[inline(always)]
+fn largest_of_block(values: &[f32; BLOCK]) -> f32 {
+    let larger = |a: f32, b: f32| if a > b { a } else { b };
+    let mut halves = [f32::NEG_INFINITY; BLOCK];
+    for (half, &value) in halves.iter_mut().zip(values) {
+        // What is not a number is none.
+        *half = larger(value, *half);
+    }
+    for at in 0..16 {
+        halves[at] = larger(halves[at], halves[at + 16]);
+    }
+    for at in 0..8 {
+        halves[at] = larger(halves[at], halves[at + 8]);
+    }
+    for at in 0..4 {
+        halves[at] = larger(halves[at], halves[at + 4]);
+    }
+    larger(larger(halves[0], halves[2]), larger(halves[1], halves[3]))
+}
+
 /// Below it the exponential of an f32 is nothing.
 const EXPONENT_MIN: f32 = -87.0;
 
@@ -588,8 +615,15 @@ fn weight(difference: f32) -> f64 {
 /// What is not a number weighs nothing; infinity must have been made a number.
 fn block_weight(logits: &[f32; BLOCK], max: f32, temperature: f32) -> f32 {
     let mut weights = [0.0; BLOCK];
-    for (weight, logit) in weights.iter_mut().zip(logits) {
-        *weight = exponential((logit - max) / temperature);
+    if temperature == 1.0 {
+        // The same bits without a division.
+        for (weight, logit) in weights.iter_mut().zip(logits) {
+            *weight = exponential(logit - max);
+        }
+    } else {
+        for (weight, logit) in weights.iter_mut().zip(logits) {
+            *weight = exponential((logit - max) / temperature);
+        }
     }
     let mut lanes = [0.0_f32; 8];
     for chunk in weights.as_chunks::<8>().0 {

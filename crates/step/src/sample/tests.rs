@@ -521,3 +521,39 @@ fn log_probabilities_are_the_models_own() {
     assert_eq!(log_probability(&[f32::NAN, 0.0], 1), 0.0);
     assert_eq!(log_probability(&[], 0), f32::NEG_INFINITY);
 }
+
+/// What a row of 151,936 logits takes: `cargo test -p kauri-step --lib rows_of_a_large -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures; asserts nothing"]
+fn rows_of_a_large_vocabulary_are_measured() {
+    const VOCABULARY: usize = 151_936;
+    let normal = |at: usize| {
+        let [a, b] = [0, 1].map(|which| draw_of(7, at as u64, which).max(1e-12));
+        ((-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos() * 2.5) as f32
+    };
+    let mut row: Vec<f32> = (0..VOCABULARY).map(normal).collect();
+    // As models have it: a few are far likelier than the rest.
+    (0..40).for_each(|rank| row[rank * 3571] = 14.0 - rank as f32 * 0.2);
+    let base = Sampling { seed: 3, ..Sampling::default() };
+    let ways = [
+        ("greedy", Sampling { temperature: 0.0, ..base }),
+        ("top-k 40", Sampling { top_k: 40, ..base }),
+        ("top-p 0.95", Sampling { top_p: 0.95, ..base }),
+        ("top-k 40, top-p 0.95", Sampling { top_k: 40, top_p: 0.95, ..base }),
+        ("top-k 20, top-p 0.95, temperature 0.6", Sampling { top_k: 20, top_p: 0.95, temperature: 0.6, ..base }),
+        ("top-p 0.95, temperature 0.7", Sampling { top_p: 0.95, temperature: 0.7, ..base }),
+        ("temperature 1", base),
+    ];
+    for (name, sampling) in ways {
+        let mut sampler = sampler(sampling, VOCABULARY);
+        let mut times: Vec<std::time::Duration> = (0..400)
+            .map(|position| {
+                let start = std::time::Instant::now();
+                std::hint::black_box(sampler.sample(&mut row, None, position, &[]));
+                start.elapsed()
+            })
+            .collect();
+        times.sort_unstable();
+        println!("{name:40} p50 {:6.1?}, p10 {:6.1?}, p90 {:6.1?}", times[200], times[40], times[360]);
+    }
+}
