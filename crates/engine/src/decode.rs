@@ -45,6 +45,8 @@ pub struct Request {
     /// How many of the most likely tokens come with each that is written, with their probabilities in the model's own
     /// distribution; nothing of the kind where unset. Only a [`crate::Service`] tells.
     pub likely: Option<usize>,
+    /// Whether those are of the distribution that tokens were drawn from instead: behind all stages, and of what may come.
+    pub likely_as_drawn: bool,
 }
 
 /// What ends a repetition where DRY looks for them: what lines, lists and speech are made of, which repeats in any text.
@@ -159,7 +161,10 @@ impl Session<'_> {
                 self.go_on(token, guide.as_mut(), &mut answer, &mut event)?
             };
         }
-        Ok(answer.end(finish.expect("the loop ends with one"), event))
+        let finish = finish.expect("the loop ends with one");
+        let is_short = guide.as_ref().is_some_and(Guide::is_short);
+        let finish = if is_short { finish.shortened(answer.limit()) } else { finish };
+        Ok(answer.end(finish, event))
     }
 
     /// What becomes of the answer with `token`: the text of it and of what must follow it, and the next step; or the end.
@@ -180,8 +185,12 @@ impl Session<'_> {
         if let Some(guide) = guide.as_mut().filter(|_| !answer.writing.is_free()) {
             let constraint = guide.constraint()?;
             if !constraint.opens(token) {
-                constraint.commit(token)?;
-                written.extend(constraint.forced());
+                written.clear();
+                let room = answer.room(self.tokens.len());
+                constraint.take(token, room.tokens, &mut written)?;
+                if written.is_empty() {
+                    return Ok(Some(room.limit));
+                }
             }
         }
         if let Some(finish) = answer.hear_all(&written, self.tokens.len(), event) {
@@ -215,6 +224,24 @@ impl Session<'_> {
         let position = self.tokens.len() as u64;
         let choice = sampler.sample(&mut chooser.row, mask, position, &self.tokens);
         choice.map(|choice| choice.token).ok_or(Error::NotFinite)
+    }
+}
+
+/// What an answer may still come to.
+pub(crate) struct Room {
+    pub(crate) tokens: usize,
+    /// What ends it there.
+    pub(crate) limit: Finish,
+}
+
+impl Room {
+    /// Of an answer of at most `max_tokens`, of which `written` are there, behind `before` tokens in a window.
+    pub(crate) fn of(max_tokens: Option<usize>, written: usize, before: usize, window: usize) -> Self {
+        let in_window = window.saturating_sub(before);
+        match max_tokens.map(|most| most.saturating_sub(written)) {
+            Some(tokens) if tokens <= in_window => Self { tokens, limit: Finish::Length },
+            Some(_) | None => Self { tokens: in_window, limit: Finish::Window },
+        }
     }
 }
 
@@ -269,6 +296,10 @@ impl Guide {
     fn mask(&self) -> Option<&[u32]> {
         self.constraint.as_ref().map(|constraint| constraint.mask().words())
     }
+
+    fn is_short(&self) -> bool {
+        self.constraint.as_ref().is_some_and(|constraint| constraint.is_short())
+    }
 }
 
 /// An answer, and how it goes.
@@ -297,6 +328,16 @@ impl<'r> Answering<'r> {
             decode: Duration::ZERO,
         };
         Ok(Self { request, window, writing, written: Vec::with_capacity(1), start, first: None, done })
+    }
+
+    /// What an answer that was closed in time was closed for.
+    fn limit(&self) -> Finish {
+        self.room(self.done.prompt_tokens + self.done.output_tokens).limit
+    }
+
+    /// What may still be written behind `before` tokens.
+    fn room(&self, before: usize) -> Room {
+        Room::of(self.request.max_tokens, self.done.output_tokens, before, self.window)
     }
 
     /// A token is there.

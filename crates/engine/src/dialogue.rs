@@ -251,11 +251,21 @@ impl Asked {
         compile: impl FnOnce(&Grammar) -> Result<Compiled, Error>,
     ) -> Result<Self, Error> {
         if let Some(reading) = &self.reading
-            && let Some(grammar) = reading.form.grammar(tokenizer)?
+            && let Some(grammar) = reading.form.grammar(tokenizer, None)?
         {
             self.constraint = Some(compile(&grammar)?);
         }
         Ok(self)
+    }
+}
+
+impl Asked {
+    /// What the answer must obey where its text has a grammar of its own: a call, if one may come, or that. Where a call is asked for,
+    /// only that; where the two cannot stand beside each other, only the text's.
+    pub(crate) fn beside(&self, tokenizer: &Tokenizer, text: &Grammar) -> Result<Grammar, Error> {
+        let form = self.reading.as_ref().map(|reading| reading.form()).filter(|form| form.tools.is_some());
+        let both = form.map(|form| form.grammar(tokenizer, Some(text))).transpose()?.flatten();
+        Ok(both.unwrap_or_else(|| text.clone()))
     }
 }
 

@@ -260,6 +260,14 @@ impl Engine {
         Ok(compiler.compile(grammar)?)
     }
 
+    /// Compiles what the answer to `asked` must obey where its text obeys `grammar`: that, or a call of a tool.
+    ///
+    /// # Errors
+    /// As [`Engine::compile`] says.
+    pub fn compile_for(&self, asked: &Asked, grammar: &Grammar) -> Result<Compiled, Error> {
+        self.compile(&asked.beside(&self.tokenizer, grammar)?)
+    }
+
     /// The vocabulary.
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.tokenizer

@@ -42,7 +42,7 @@ pub enum Event<'a> {
     },
 }
 
-/// How likely a token was in the model's own distribution, before anything that narrows it. Natural logarithms.
+/// How likely a token was, in the model's own distribution or in that which it was drawn from. Natural logarithms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Likelihood {
     /// Of the token; 0, which is certainty, where it was not the model that chose it.
@@ -81,14 +81,24 @@ pub enum Finish {
     Complete,
     /// A stop string appeared; it is not part of the text.
     Stop(String),
-    /// The asked number of tokens is written.
+    /// The asked number of tokens is written, or so nearly that what the answer must obey was closed.
     Length,
-    /// The window is full.
+    /// The window is full, or so nearly.
     Window,
     /// Its time is over.
     Time,
     /// The caller stopped it.
     Cancelled,
+}
+
+impl Finish {
+    /// The same of an answer that was closed because `limit` was near: its end was not the model's.
+    pub(crate) fn shortened(self, limit: Self) -> Self {
+        match self {
+            Self::EndToken | Self::Complete => limit,
+            Self::Stop(_) | Self::Length | Self::Window | Self::Time | Self::Cancelled => self,
+        }
+    }
 }
 
 impl Done {

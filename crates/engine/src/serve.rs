@@ -335,6 +335,14 @@ impl Service {
         Ok(compiler.compile(grammar)?)
     }
 
+    /// Compiles what the answer to `asked` must obey where its text obeys `grammar`: that, or a call of a tool.
+    ///
+    /// # Errors
+    /// As [`Service::compile`] says.
+    pub fn compile_for(&self, asked: &Asked, grammar: &Grammar) -> Result<Compiled, Error> {
+        self.compile(&asked.beside(&self.tokenizer, grammar)?)
+    }
+
     /// The prompt that asks for what stands between two texts; nothing where the vocabulary has no tokens for it.
     pub fn between_tokens(&self, before: &str, after: &str) -> Option<Vec<u32>> {
         between::tokens(&self.tokenizer, before, after)

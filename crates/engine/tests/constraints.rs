@@ -82,6 +82,58 @@ fn answers_obey_at_any_temperature_and_end_by_themselves() {
     assert!(serde_json::from_str::<Json>(&answer(&mut engine, &free).expect("an answer").0).is_err());
 }
 
+/// Where the limit comes before the model would end, what it must obey is closed in time, and the limit is what ended it.
+#[test]
+fn answers_end_whole_where_their_tokens_end() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "title": { "type": "string" },
+            "lines": { "type": "array", "items": { "type": "string" } },
+            "author": { "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] }
+        },
+        "required": ["title", "lines", "author"],
+        "additionalProperties": false
+    });
+    let grammar = Grammar::JsonSchema(schema.to_string());
+    let mut engine = engine(2, 64, 4);
+    let mut requests = Vec::new();
+    for most in [40, 60, 90] {
+        for seed in 0..4 {
+            let mut request = request(&engine, Some(&grammar), seed, 1.5);
+            request.max_tokens = Some(most);
+            requests.push(request);
+        }
+    }
+    // The window is a limit, too.
+    let mut last = request(&engine, Some(&grammar), 5, 1.5);
+    last.max_tokens = None;
+    last.prompt = engine.text_tokens(&"word ".repeat(600))[..512 - 50].to_vec();
+    requests.push(last);
+    let mut shortened = 0;
+    let alone: Vec<_> = requests.iter().map(|request| answer(&mut engine, request).expect("an answer")).collect();
+    for (request, (text, done)) in requests.iter().zip(&alone) {
+        let value = serde_json::from_str::<Json>(text).unwrap_or_else(|error| panic!("{error}: {text:?}"));
+        assert!(
+            value["title"].is_string() && value["lines"].is_array() && value["author"]["name"].is_string(),
+            "{text}"
+        );
+        assert!(request.max_tokens.is_none_or(|most| done.output_tokens <= most), "{done:?}");
+        match done.finish {
+            Finish::Length => shortened += usize::from(request.max_tokens.is_some()),
+            Finish::Window => assert!(request.max_tokens.is_none()),
+            _ => assert_eq!(done.finish, Finish::Complete),
+        }
+    }
+    assert!(shortened > 6, "{shortened} were shortened");
+    let service = engine.serve(&Serving::default());
+    let answers: Vec<_> = requests.iter().map(|request| service.submit(request.clone()).unwrap()).collect();
+    for (index, (answer, (text, done))) in answers.into_iter().zip(&alone).enumerate() {
+        let (_, got, together) = answer.wait().expect("an answer");
+        assert_eq!((&got, &together.finish), (text, &done.finish), "request {index}");
+    }
+}
+
 #[test]
 fn a_constrained_answer_depends_on_nothing_but_its_request() {
     let grammar = Grammar::JsonSchema(SCHEMA.to_owned());

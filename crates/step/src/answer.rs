@@ -5,7 +5,7 @@
 
 use kauri_tokenizer::Tokenizer;
 
-use crate::grammar::{self, Calls, Grammar};
+use crate::grammar::{self, Grammar};
 use crate::reasoning::{Piece, Splitter, Start};
 use crate::tools::harmony::Reader as Messages;
 use crate::tools::{Delta, Format, Parser, Tools};
@@ -64,18 +64,19 @@ impl Form {
         self.reasoning.map(|start| start.marks.break_off)
     }
 
-    /// The grammar that the answer behind the reasoning must obey, where a call is required or may come.
+    /// The grammar that the answer behind the reasoning must obey, where a call is required or may come. One that may be no call
+    /// obeys `text` then, if that is given; nothing where the two cannot stand beside each other ([`Grammar::beside`]).
     ///
     /// # Errors
-    /// When what a tool says of its arguments cannot be enforced.
-    pub fn grammar(&self, tokenizer: &Tokenizer) -> Result<Option<Grammar>, grammar::Error> {
+    /// When what a tool says of its arguments, or the text's grammar, cannot be enforced.
+    pub fn grammar(&self, tokenizer: &Tokenizer, text: Option<&Grammar>) -> Result<Option<Grammar>, grammar::Error> {
         let Some(tools) = &self.tools else { return Ok(None) };
+        let beside = text.map(Grammar::beside).transpose()?;
+        if beside == Some(None) {
+            return Ok(None);
+        }
         let special = |text: &str| tokenizer.id_of(text).filter(|&id| tokenizer.is_special(id));
-        let lark = self.format.grammar(tools, &special)?;
-        let mut marks: Vec<u32> = self.format.marks().into_iter().filter_map(special).collect();
-        marks.sort_unstable();
-        marks.dedup();
-        Ok(Some(Grammar::Calls(Calls { lark, marks })))
+        Ok(Some(Grammar::Calls(self.format.calls(tools, &special, beside.flatten().as_deref())?)))
     }
 
     /// The one token that opens reasoning, where the model may begin with it.

@@ -10,16 +10,18 @@
 //!
 //! A token's mask is a function of the grammar and of the tokens before it, whatever else is going on.
 
+mod ending;
 mod error;
 mod gbnf;
 mod pattern;
+mod room;
 mod schema;
 mod vocabulary;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use indexmap::IndexMap;
@@ -33,6 +35,9 @@ use toktrie::InferenceCapabilities;
 pub use error::Error;
 
 use crate::mask::Mask;
+pub(crate) use ending::required_names;
+use ending::{Closers, Hints};
+use room::Room;
 use vocabulary::Vocabulary;
 
 /// The most choices, and bytes of all of them together.
@@ -78,6 +83,10 @@ pub struct Calls {
     pub(crate) lark: String,
     /// The special tokens that it names.
     pub(crate) marks: Vec<u32>,
+    /// Texts of the format that end something.
+    pub(crate) ends: Vec<String>,
+    /// Names of parameters that are required.
+    pub(crate) names: Vec<String>,
 }
 
 impl Grammar {
@@ -105,19 +114,60 @@ impl Grammar {
             }
             Self::Json => return of_checked(json!({}), Vec::new()),
             Self::JsonObject => return of_checked(json!({ "type": "object" }), Vec::new()),
-            Self::Regex(text) => {
-                let pattern = pattern::translate(text);
-                let pattern = pattern.map_err(|reason| Error::Syntax { kind: self.kind(), reason })?;
-                format!("start: /(?:{pattern})/")
-            }
+            Self::Regex(text) => format!("start: {}", self.whole(text)?),
             Self::Lark(text) => checked_lark(text)?,
             Self::Gbnf(text) => gbnf::to_lark(text)?,
-            Self::Choice(choices) => self.one_of(choices)?,
+            Self::Choice(choices) => format!("start: {}", self.one_of(choices)?),
             Self::Calls(calls) => calls.lark.clone(),
         };
         Ok(Lowered { grammar: TopLevelGrammar::from_lark(lark), notes: Vec::new(), schema: None })
     }
 
+    /// The body of a rule for an answer that may be a call instead; nothing of a grammar that has rules of its own.
+    ///
+    /// # Errors
+    /// When it cannot be enforced.
+    pub(crate) fn beside(&self) -> Result<Option<String>, Error> {
+        let json = |schema: Value| Ok(Some(format!("%json {}", spaced(schema))));
+        match self {
+            Self::JsonSchema(text) => json(schema::check(text)?.schema),
+            Self::Json => json(json!({})),
+            Self::JsonObject => json(json!({ "type": "object" })),
+            Self::Regex(text) => self.whole(text).map(Some),
+            Self::Choice(choices) => self.one_of(choices).map(Some),
+            Self::Lark(_) | Self::Gbnf(_) | Self::Calls(_) => Ok(None),
+        }
+    }
+
+    /// An expression as a terminal.
+    fn whole(&self, text: &str) -> Result<String, Error> {
+        let pattern = pattern::translate(text).map_err(|reason| Error::Syntax { kind: self.kind(), reason })?;
+        Ok(format!("/(?:{pattern})/"))
+    }
+
+    /// Whether a token can be taken back: not behind what Lark's attributes count or cut off.
+    fn can_go_back(&self) -> bool {
+        !matches!(self, Self::Lark(text) if text.contains("stop") || text.contains("max_tokens"))
+    }
+
+    /// What helps to find an end of it.
+    fn hints(&self, schema: Option<&Value>) -> Hints {
+        match self {
+            Self::Calls(calls) => Hints {
+                is_json: true,
+                names: calls.names.clone(),
+                texts: calls.ends.clone(),
+                marks: calls.marks.clone(),
+            },
+            Self::JsonSchema(_) | Self::Json | Self::JsonObject => {
+                let names = schema.map(required_names).unwrap_or_default();
+                Hints { is_json: true, names, ..Hints::default() }
+            }
+            Self::Regex(_) | Self::Lark(_) | Self::Gbnf(_) | Self::Choice(_) => Hints::default(),
+        }
+    }
+
+    /// A list of texts as a terminal.
     fn one_of(&self, choices: &[String]) -> Result<String, Error> {
         let kind = self.kind();
         if choices.len() > CHOICES_MAX {
@@ -130,7 +180,7 @@ impl Grammar {
             return Err(Error::Impossible { kind, reason: "it names no text".to_owned() });
         }
         let literals: Vec<String> = choices.iter().map(|choice| pattern::literal(choice)).collect();
-        Ok(format!("start: /(?:{})/", literals.join("|")))
+        Ok(format!("/(?:{})/", literals.join("|")))
     }
 }
 
@@ -174,14 +224,15 @@ pub(crate) fn spaced(schema: Value) -> Value {
 
 /// The schema of a tool's arguments in the keywords that are enforced.
 pub(crate) fn checked_arguments(tool: &str, schema: &Value) -> Result<Value, Error> {
-    let in_tool = |error: Error| Error::InTool { tool: tool.to_owned(), error: Box::new(error) };
-    Ok(schema::check(&schema.to_string()).map_err(in_tool)?.schema)
+    Ok(schema::check(&schema.to_string()).map_err(|error| error.in_tool(tool))?.schema)
 }
 
 /// Compiles grammars for one vocabulary. Usable from any thread.
 pub struct Compiler {
     factory: ParserFactory,
     text_tokens: Arc<Mask>,
+    /// Looked for where an answer first comes near the end of its room.
+    closers: Arc<OnceLock<Closers>>,
     kept: Mutex<IndexMap<Grammar, Compiled>>,
 }
 
@@ -205,7 +256,7 @@ impl Compiler {
         let mut factory = ParserFactory::new(&environment, abilities, &slices).expect("its own slices are valid");
         factory.quiet();
         *factory.limits_mut() = limits();
-        Self { factory, text_tokens, kept: Mutex::new(IndexMap::new()) }
+        Self { factory, text_tokens, closers: Arc::default(), kept: Mutex::new(IndexMap::new()) }
     }
 
     /// Compiles a grammar, or finds it among those that were compiled before.
@@ -233,7 +284,7 @@ impl Compiler {
 
     /// On a thread with a stack for all that the limits let through.
     fn compile_anew(&self, grammar: &Grammar) -> Result<Compiled, Error> {
-        let (matcher, notes, schema) = thread::scope(|scope| {
+        let (matcher, first, notes, schema) = thread::scope(|scope| {
             let work = || {
                 let Lowered { grammar: lowered, notes, schema } = grammar.lower()?;
                 let init = GrammarInit::Serialized(lowered);
@@ -241,7 +292,7 @@ impl Compiler {
                 let mut matcher = Matcher::new(Ok(parser.map_err(|error| refusal(grammar, &error.to_string()))?));
                 // What no lexeme can begin is found here, and not in the middle of a step.
                 match matcher.compute_mask() {
-                    Ok(_) => Ok((matcher, notes, schema)),
+                    Ok(first) => Ok((matcher, first, notes, schema)),
                     Err(error) => Err(refusal(grammar, &error.to_string())),
                 }
             };
@@ -251,7 +302,6 @@ impl Compiler {
             let fallen = |_| Error::TooComplex("compiling it failed".to_owned());
             work.join().and_then(|result| result).map_err(fallen)?
         })?;
-        let prototype = Prototype { matcher: Mutex::new(matcher), notes, schema, shared: Mutex::default() };
         let text_tokens = match grammar {
             Grammar::Calls(calls) => {
                 let mut tokens = Mask::clone(&self.text_tokens);
@@ -265,6 +315,17 @@ impl Compiler {
             | Grammar::Lark(_)
             | Grammar::Gbnf(_)
             | Grammar::Choice(_) => Arc::clone(&self.text_tokens),
+        };
+        let mut mask = Mask::clone(&text_tokens);
+        mask.fill(first.as_slice(), &text_tokens);
+        let prototype = Prototype {
+            matcher: Mutex::new(matcher),
+            hints: grammar.hints(schema.as_ref()),
+            closers: Arc::clone(&self.closers),
+            can_go_back: grammar.can_go_back(),
+            notes,
+            schema,
+            shared: Mutex::new(HashMap::from([(Vec::new(), Arc::new(mask))])),
         };
         let is_calls = matches!(grammar, Grammar::Calls(_));
         Ok(Compiled { prototype: Arc::new(prototype), text_tokens, is_calls })
@@ -334,6 +395,9 @@ struct Prototype {
     matcher: Mutex<Matcher>,
     notes: Vec<String>,
     schema: Option<Value>,
+    hints: Hints,
+    closers: Arc<OnceLock<Closers>>,
+    can_go_back: bool,
     /// Masks by the tokens before them: answers that began alike need each but once.
     shared: Mutex<HashMap<Vec<u32>, Arc<Mask>>>,
 }
@@ -373,6 +437,7 @@ impl Compiled {
             opening: None,
             written: Vec::new(),
             mask: Mask::clone(&self.text_tokens),
+            room: if self.prototype.can_go_back { Room::default() } else { Room::unknown() },
         }
     }
 }
@@ -388,6 +453,7 @@ pub struct Constraint {
     /// The first tokens, one more than masks are shared for.
     written: Vec<u32>,
     mask: Mask,
+    room: Room,
 }
 
 impl fmt::Debug for Constraint {
@@ -505,6 +571,13 @@ impl Constraint {
         let tokens = tokens.to_vec();
         self.note(&tokens);
         tokens
+    }
+
+    fn closers(&self) -> &Closers {
+        self.prototype.closers.get_or_init(|| {
+            let environment = self.matcher.tok_env().expect("a constraint is made of a parser without an error");
+            Closers::new(environment.tok_trie(), &self.text_tokens)
+        })
     }
 
     /// Whether the answer may end here.

@@ -4,7 +4,7 @@
 //! them.
 
 /// A set of tokens, 32 to a word and the lowest first. Made once for an answer and filled again for every token.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mask {
     words: Vec<u32>,
 }
@@ -35,6 +35,18 @@ impl Mask {
         self.words.iter().all(|&word| word == 0)
     }
 
+    /// The tokens that may come next, by rising id.
+    pub fn tokens(&self) -> impl Iterator<Item = u32> + '_ {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                (bit < 32).then_some(at as u32 * 32 + bit)
+            })
+        })
+    }
+
     /// Allows one token; nothing beyond the vocabulary.
     pub fn allow(&mut self, token: u32) {
         if let Some(word) = self.words.get_mut(token as usize / 32) {
@@ -63,6 +75,7 @@ mod tests {
         }
         assert_eq!(mask.words(), [1 | 1 << 31, 1, 1 << 5]);
         assert!(mask.allows(69) && !mask.allows(68) && !mask.allows(u32::MAX));
+        assert_eq!(mask.tokens().collect::<Vec<_>>(), [0, 31, 32, 69]);
     }
 
     #[test]

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use crate::grammar::{self, checked_arguments};
+use crate::grammar::{self, Calls, checked_arguments};
 pub use generic::{instruction, result_text};
 pub(crate) use layout::Parser;
 use layout::{Layout, Program};
@@ -313,21 +313,55 @@ impl Format {
 
     /// The grammar of an answer with calls, in the dialect of Lark that llguidance reads: free text before a call where the model
     /// decides, a call at once where one is required, several where they may be. `token` gives the id of a text that is one
-    /// special token of the vocabulary. It begins where reasoning has ended.
+    /// special token of the vocabulary. It begins where reasoning has ended. An answer that is no call obeys `text`, a rule's body.
     ///
     /// # Errors
     /// When the schema of a tool's arguments cannot be enforced.
-    pub(crate) fn grammar(&self, tools: &Tools, token: &dyn Fn(&str) -> Option<u32>) -> Result<String, grammar::Error> {
+    fn grammar(
+        &self,
+        tools: &Tools,
+        token: &dyn Fn(&str) -> Option<u32>,
+        text: Option<&str>,
+    ) -> Result<String, grammar::Error> {
         let checked = |tool: &Tool| {
-            let any = serde_json::json!({ "type": "object" });
-            let parameters = if tool.is_strict { checked_arguments(&tool.name, &tool.parameters)? } else { any };
+            let parameters = match (&self.kind, tool.is_strict) {
+                (Kind::Layout(layout), true) => {
+                    let parameters = checked_arguments(&tool.name, &tool.parameters)?;
+                    layout::check(layout, &parameters).map_err(|error| error.in_tool(&tool.name))?;
+                    parameters
+                }
+                (Kind::Harmony, true) => checked_arguments(&tool.name, &tool.parameters)?,
+                (Kind::Layout(layout), false) => layout::relaxed(layout, &tool.parameters),
+                (Kind::Harmony, false) => serde_json::json!({ "type": "object" }),
+            };
             Ok(Tool { parameters, ..tool.clone() })
         };
         let tools_checked = tools.list.iter().map(checked).collect::<Result<Vec<_>, _>>()?;
         Ok(match &self.kind {
-            Kind::Layout(layout) => layout::grammar(layout, &tools_checked, tools.ask, token),
-            Kind::Harmony => harmony::grammar(&tools_checked, tools.ask, token),
+            Kind::Layout(layout) => layout::grammar(layout, &tools_checked, tools.ask, token, text),
+            Kind::Harmony => harmony::grammar(&tools_checked, tools.ask, token, text),
         })
+    }
+
+    /// The same with what is to be known to follow it, and to end it in time.
+    ///
+    /// # Errors
+    /// When the schema of a tool's arguments cannot be enforced.
+    pub(crate) fn calls(
+        &self,
+        tools: &Tools,
+        token: &dyn Fn(&str) -> Option<u32>,
+        text: Option<&str>,
+    ) -> Result<Calls, grammar::Error> {
+        let lark = self.grammar(tools, token, text)?;
+        let texts = self.marks();
+        let mut marks: Vec<u32> = texts.iter().filter_map(|text| token(text)).collect();
+        marks.sort_unstable();
+        marks.dedup();
+        // Some formats have an end of line before a mark, which then is part of what ends a text.
+        let ends = texts.into_iter().rev().flat_map(|text| [text.to_owned(), format!("\n{text}")]).collect();
+        let required = |tool: &Tool| grammar::required_names(&tool.parameters);
+        Ok(Calls { lark, marks, ends, names: tools.list.iter().flat_map(required).collect() })
     }
 
     /// Calls as the model writes them: each a tool's name and its arguments, an object.
@@ -359,4 +393,4 @@ impl Format {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

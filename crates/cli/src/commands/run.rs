@@ -156,12 +156,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         bail!(Error::OnlyReads);
     }
     engine.remember(&remembering)?;
+    grammar.iter().try_for_each(|grammar| constraint_options::check(&engine, grammar))?;
     let manner = Manner {
         sampling: arguments.sampling.over(&engine.defaults().sampling),
         stops: arguments.sampling.stops.clone(),
         max_tokens: arguments.sampling.max_tokens.map(|most| most as usize),
         end_tokens: engine.defaults().end_tokens.clone(),
-        constraint: grammar.map(|grammar| constraint_options::compile(&engine, &grammar)).transpose()?,
+        constraint: grammar,
         time_max: arguments.max_time,
         prints_stats: arguments.stats,
     };

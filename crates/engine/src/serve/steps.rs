@@ -14,9 +14,10 @@ use kauri_device::{Batch, Choice};
 use kauri_prompt::schedule::{Id, Limits, Nothing, Refusal, Request, Schedule, Shelf};
 use kauri_prompt::store::Store;
 use kauri_step::grammar::Constraint;
-use kauri_step::sample::{Sampler, leading_log_probabilities, log_probability};
+use kauri_step::sample::{Choice as Chosen, Sampler, leading_log_probabilities, log_probability};
 
 use super::{Listener, Pace, Reply, Serving, Shared, Start, Submission};
+use crate::decode::Room;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::events::{Done, Event, Finish, Likelihood};
@@ -57,6 +58,7 @@ struct Live {
     max_tokens: Option<usize>,
     /// How many likely tokens are told of, if any.
     likely: Option<usize>,
+    likely_as_drawn: bool,
     /// How likely the token was that the model chose last; nothing once it is told.
     likelihood: Option<Box<Likelihood>>,
     constraint: Option<Box<Constraint>>,
@@ -200,6 +202,7 @@ impl Steps {
             end_tokens: request.end_tokens,
             max_tokens: request.max_tokens,
             likely: request.likely,
+            likely_as_drawn: request.likely_as_drawn,
             likelihood: None,
             constraint,
             fault: None,
@@ -344,10 +347,16 @@ impl Steps {
                         row.copy_from_slice(logits);
                         let held = live.constraint.as_ref().filter(|_| !live.writing.is_free());
                         let mask = held.map(|constraint| constraint.mask().words());
-                        let token = sampler.sample(row, mask, tokens.len() as u64, tokens).map(|choice| choice.token);
-                        let told = live.likely.zip(token);
-                        live.likelihood = told.map(|(count, token)| Box::new(Likelihood::of(logits, token, count)));
-                        token
+                        let choice = sampler.sample(row, mask, tokens.len() as u64, tokens);
+                        let told = live.likely.zip(choice).map(|(count, choice)| {
+                            if live.likely_as_drawn {
+                                Likelihood::drawn(choice, &sampler.leading(row, mask, count))
+                            } else {
+                                Likelihood::of(logits, choice.token, count)
+                            }
+                        });
+                        live.likelihood = told.map(Box::new);
+                        choice.map(|choice| choice.token)
                     }
                 };
                 live.hear(token, tokens.len(), window)
@@ -410,7 +419,12 @@ impl Steps {
         let Some(mut live) = self.end(id) else { return };
         self.publish();
         let last = match result {
-            Ok(finish) => {
+            Ok(mut finish) => {
+                if live.constraint.as_ref().is_some_and(|constraint| constraint.is_short()) {
+                    let before = live.done.prompt_tokens + live.done.output_tokens;
+                    let window = self.engine.window_tokens() as usize;
+                    finish = finish.shortened(Room::of(live.max_tokens, live.done.output_tokens, before, window).limit);
+                }
                 let listener = &mut live.listener;
                 live.writing.finish(&finish, |event| {
                     let said = match event {
@@ -487,16 +501,21 @@ impl Live {
         if self.end_tokens.contains(&token) {
             return Next::Over(Finish::EndToken);
         }
-        self.written.clear();
-        self.written.push(token);
         let is_free = self.writing.is_free();
+        self.written.clear();
         if let Some(constraint) = self.constraint.as_mut().filter(|_| !is_free)
             && !constraint.opens(token)
         {
-            if let Err(error) = constraint.commit(token) {
+            let room = Room::of(self.max_tokens, self.done.output_tokens, tokens, window);
+            if let Err(error) = constraint.take(token, room.tokens, &mut self.written) {
                 return Next::Failed(error.into());
             }
-            self.written.extend(constraint.forced());
+            if self.written.is_empty() {
+                return Next::Over(room.limit);
+            }
+            self.likelihood = self.likelihood.take().filter(|_| self.written[0] == chosen);
+        } else {
+            self.written.push(token);
         }
         if let Some(finish) = self.tell(tokens, window) {
             return Next::Over(finish);
@@ -569,5 +588,11 @@ impl Likelihood {
     /// Of `token` in a row of logits, with the `count` most likely.
     fn of(logits: &[f32], token: u32, count: usize) -> Self {
         Self { log_probability: log_probability(logits, token), likely: leading_log_probabilities(logits, count) }
+    }
+
+    /// Of what was drawn, with the most likely of what it was drawn from.
+    fn drawn(choice: Chosen, likely: &[Chosen]) -> Self {
+        let of = |choice: &Chosen| (choice.token, choice.probability.ln());
+        Self { log_probability: choice.probability.ln(), likely: likely.iter().map(of).collect() }
     }
 }

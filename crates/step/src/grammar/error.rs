@@ -68,6 +68,13 @@ pub enum Error {
     Disobeyed(u32),
 }
 
+impl Error {
+    /// The same of what a tool says of its arguments.
+    pub(crate) fn in_tool(self, tool: &str) -> Self {
+        Self::InTool { tool: tool.to_owned(), error: Box::new(self) }
+    }
+}
+
 fn place(pointer: &str) -> &str {
     if pointer.is_empty() { "the top" } else { pointer }
 }

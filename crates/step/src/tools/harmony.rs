@@ -235,8 +235,8 @@ fn recipient(header: &str) -> Option<&str> {
     Some(&to[..end])
 }
 
-/// The grammar of an answer behind its reasoning.
-pub(super) fn grammar(tools: &[Tool], ask: Ask, token: &dyn Fn(&str) -> Option<u32>) -> String {
+/// The grammar of an answer behind its reasoning; `text` is what it must obey where it is no call, as a rule's body.
+pub(super) fn grammar(tools: &[Tool], ask: Ask, token: &dyn Fn(&str) -> Option<u32>, text: Option<&str>) -> String {
     let mark = |text: &str| match token(text) {
         Some(id) => format!("<[{id}]>"),
         None => quoted(text),
@@ -259,8 +259,9 @@ pub(super) fn grammar(tools: &[Tool], ask: Ask, token: &dyn Fn(&str) -> Option<u
     // What ends a call is what ends an answer, too, and need not be written.
     let all = format!("call {again} {call}?");
     let answer = if ask.required { all } else { format!("({all} | final)") };
+    let text = text.unwrap_or("TEXT");
     format!(
-        "start: ({start} \"assistant\")? ({thought})? {answer}\ncall: {calls}\nfinal: {channel} \"final\" {message} TEXT\n{rules}TEXT: /(.|\\n)*/\n"
+        "start: ({start} \"assistant\")? ({thought})? {answer}\ncall: {calls}\nfinal: {channel} \"final\" {message} text\ntext: {text}\n{rules}TEXT: /(.|\\n)*/\n"
     )
 }
 

@@ -6,6 +6,7 @@
 mod envelope;
 mod lark;
 mod literal;
+mod notation;
 mod parameters;
 mod parse;
 mod program;
@@ -13,6 +14,7 @@ mod write;
 
 pub(super) use lark::grammar;
 pub(super) use literal::{Dialect, Scanner, Step, quoted};
+pub(super) use notation::{check, relaxed};
 pub(crate) use parse::Parser;
 pub(super) use parse::id;
 pub(super) use program::Program;

@@ -127,7 +127,7 @@ fn sample_calls() -> [(&'static str, Json); 2] {
     ]
 }
 
-fn every_format() -> impl Iterator<Item = &'static Format> {
+pub(crate) fn every_format() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().copied().chain([&generic::FORMAT])
 }
 

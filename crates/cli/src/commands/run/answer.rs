@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use kauri_engine::grammar::Compiled;
+use kauri_engine::grammar::Grammar;
 use kauri_engine::{Asked, Done, Event, Finish, Request, Sampling, Session};
 use serde_json::{Value as Json, json};
 
@@ -23,7 +23,7 @@ pub struct Manner {
     /// Tokens that end an answer.
     pub end_tokens: Vec<u32>,
     /// What answers must obey.
-    pub constraint: Option<Compiled>,
+    pub constraint: Option<Grammar>,
     /// How long an answer may take.
     pub time_max: Option<Duration>,
     /// Whether counts and speeds follow each answer.
@@ -53,13 +53,18 @@ pub struct Answer {
 /// # Errors
 /// When the prompt cannot be answered, or standard output is gone.
 pub fn write(session: &mut Session<'_>, manner: &Manner, asked: Asked, format: Format) -> anyhow::Result<Answer> {
+    // Where tools are offered as well, a call is an answer, too.
+    let constraint = match &manner.constraint {
+        Some(grammar) => Some(session.engine().compile_for(&asked, grammar)?),
+        None => asked.constraint,
+    };
     let request = Request {
         prompt: asked.tokens,
         sampling: manner.sampling,
         stops: manner.stops.clone(),
         max_tokens: manner.max_tokens,
         end_tokens: manner.end_tokens.clone(),
-        constraint: asked.constraint.or_else(|| manner.constraint.clone()),
+        constraint,
         reading: asked.reading,
         time_max: manner.time_max,
         ..Request::default()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kauri_engine::grammar::{Compiled, Grammar};
+use kauri_engine::grammar::Grammar;
 use kauri_engine::{Engine, Error};
 
 use super::answer::eprint_aside;
@@ -48,12 +48,12 @@ impl ConstraintOptions {
     }
 }
 
-/// Compiles it for a model, and says what of it says nothing.
-pub fn compile(engine: &Engine, grammar: &Grammar) -> anyhow::Result<Compiled> {
+/// Compiles it for a model, which keeps it, and says what of it says nothing.
+pub fn check(engine: &Engine, grammar: &Grammar) -> anyhow::Result<()> {
     let compiled = engine.compile(grammar).map_err(|error| match error {
         Error::Grammar(error) => BadInput(error.to_string()).into(),
         other => anyhow::Error::from(other),
     })?;
     compiled.notes().iter().for_each(|note| eprint_aside(note));
-    Ok(compiled)
+    Ok(())
 }

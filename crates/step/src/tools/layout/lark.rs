@@ -1,7 +1,8 @@
 //! The grammar of an answer with calls, as text in the dialect of Lark that llguidance reads.
 //!
-//! Arguments that are JSON obey the whole schema (`%json`). Those in a model's own notation obey types, `enum`, `const`,
-//! `properties`, `required`, `items`, `anyOf` and `oneOf`; other keywords are left to whoever checks the call.
+//! Arguments that are JSON obey the whole schema (`%json`), and so does what is written as JSON in other notations: numbers, values
+//! between tags that are no strings, Python's strings. Of the rest of a model's own notation `notation.rs` makes sure that nothing
+//! is asked for that is not written here.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -9,6 +10,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value as Json, json};
 
 use super::literal::{Dialect, quoted};
+use super::notation;
 use super::parameters::is_string;
 use super::{Keys, Layout, Marks, Part, write};
 use crate::grammar::spaced;
@@ -17,12 +19,14 @@ use crate::tools::{Ask, Tool};
 /// How deep schemas are followed in a model's own notation.
 const DEPTH_MAX: usize = 16;
 
-/// The grammar of an answer that calls `tools`; `token` gives the id of a text that is one special token.
+/// The grammar of an answer that calls `tools`; `token` gives the id of a text that is one special token. An answer that may be no
+/// call obeys `text`, a rule's body, and is free without.
 pub(in crate::tools) fn grammar(
     layout: &Layout,
     tools: &[Tool],
     ask: Ask,
     token: &dyn Fn(&str) -> Option<u32>,
+    text: Option<&str>,
 ) -> String {
     let mut writer =
         Writer { token, rules: String::new(), count: 0, definitions: Map::new(), referred: HashMap::new() };
@@ -57,18 +61,22 @@ pub(in crate::tools) fn grammar(
         }
         None => String::new(),
     };
+    // Where a call needs no mark, most models write none.
+    let optional = if layout.first && trigger.is_some() { "?" } else { "" };
+    let at_once = format!("{begin}{optional} section {again}");
     let start = if ask.required {
-        // Where a call needs no mark, most models write none.
-        let optional = if layout.first && trigger.is_some() { "?" } else { "" };
-        format!("{begin}{optional} section {again}")
+        at_once
+    } else if text.is_some() {
+        // Nothing may stand before a call that is none of what the text must obey.
+        format!("{at_once} | text")
     } else if layout.first {
         format!("FREE | section{}", if trigger.is_some() { format!(" | {head} section") } else { String::new() })
     } else {
         // Behind the only call nothing is read.
         if ask.parallel { format!("({head} section)* text") } else { format!("{head} section | text") }
     };
-    let rules = writer.rules;
-    format!("start: {start}\ntext: TEXT\n{rules}{TERMINALS}")
+    let (rules, text) = (writer.rules, text.unwrap_or("TEXT"));
+    format!("start: {start}\ntext: {text}\n{rules}{TERMINALS}")
 }
 
 /// Terminals that rules may use.
@@ -152,10 +160,15 @@ impl Writer<'_> {
                 format!("{} {}", literal(space), self.mark(before.trim_start()))
             };
             let (after, end) = (literal(marks.after_value()), self.mark(marks.value_end));
-            let text = match value.get("enum").and_then(Json::as_array) {
+            let listed = value.get("const").map(std::slice::from_ref);
+            let text = match listed.or_else(|| value.get("enum").and_then(Json::as_array).map(Vec::as_slice)) {
                 Some(values) if is_string => {
                     let values = values.iter().filter_map(Json::as_str).map(literal);
                     format!("({}) {after} {end}", values.collect::<Vec<_>>().join(" | "))
+                }
+                _ if is_string && notation::is_bounded(value) => {
+                    let text = self.bounded(value);
+                    format!("{text} {after} {end}")
                 }
                 _ if is_string && (self.token)(marks.value_end).is_some() => format!("TEXT {end}"),
                 _ if is_string => {
@@ -170,6 +183,14 @@ impl Writer<'_> {
             all.push(if requires(name, schema) { rule } else { format!("{rule}?") });
         }
         all.join(" ")
+    }
+
+    /// A text with a pattern or bounds of its length, in which no mark begins; returns a terminal's name.
+    fn bounded(&mut self, schema: &Json) -> String {
+        let name = format!("BOUNDED_{}", self.count);
+        self.count += 1;
+        let _ = writeln!(self.rules, "{name}: {}", notation::terminal(schema));
+        name
     }
 
     /// An object with its brackets, but for the one that opens a Python call.
@@ -252,11 +273,25 @@ impl Writer<'_> {
     fn kind(&mut self, kind: &str, dialect: Dialect, schema: &Json, depth: usize) -> String {
         let python = matches!(dialect, Dialect::Python | Dialect::PythonCall);
         match kind {
+            "string" if notation::is_bounded(schema) => match dialect {
+                Dialect::Bare(mark) => {
+                    let text = self.bounded(schema);
+                    format!("{0} {text} {0}", self.mark(mark))
+                }
+                Dialect::Json | Dialect::Python | Dialect::PythonCall => {
+                    let schema = notation::only(schema, "string");
+                    json_rule(&schema, &schema)
+                }
+            },
             "string" => match dialect {
                 Dialect::Bare(mark) if (self.token)(mark).is_some() => format!("{0} TEXT {0}", self.mark(mark)),
                 Dialect::Bare(mark) => format!("{0} BARE {0}", self.mark(mark)),
                 Dialect::Json | Dialect::Python | Dialect::PythonCall => "STRING".to_owned(),
             },
+            "integer" | "number" if notation::is_bounded(schema) => {
+                let schema = notation::only(schema, kind);
+                json_rule(&schema, &schema)
+            }
             "integer" => "INTEGER".to_owned(),
             "number" => "NUMBER".to_owned(),
             "boolean" if python => "\"True\" | \"False\"".to_owned(),
@@ -266,7 +301,18 @@ impl Writer<'_> {
                 let any = json!({ "type": ["string", "number", "boolean", "null"] });
                 let item = self.value(dialect, schema.get("items").unwrap_or(&any), depth + 1);
                 let comma = if matches!(dialect, Dialect::Bare(_)) { "\",\"" } else { "\", \"" };
-                format!("\"[\" ({item} ({comma} {item})*)? \"]\"")
+                let (least, most) = notation::items(schema);
+                let more = match most {
+                    Some(0 | 1) => String::new(),
+                    Some(most) => format!("({comma} {item}){{{},{}}}", least.saturating_sub(1), most - 1),
+                    None => format!("({comma} {item}){{{},}}", least.saturating_sub(1)),
+                };
+                let all = format!("{item} {more}");
+                match (least, most) {
+                    (_, Some(0)) => "\"[]\"".to_owned(),
+                    (0, _) => format!("\"[\" ({all})? \"]\""),
+                    _ => format!("\"[\" {all} \"]\""),
+                }
             }
             "object" if depth < DEPTH_MAX => self.object(dialect, schema, depth),
             // Deeper than anything that is asked for.

@@ -4,7 +4,7 @@ use kauri_formats::Checkpoint;
 use kauri_tokenizer::Tokenizer;
 
 use super::*;
-use crate::grammar::{Calls, Compiled, Compiler, Grammar};
+use crate::grammar::{Compiled, Compiler, Grammar};
 
 struct Bench {
     compiler: Compiler,
@@ -37,9 +37,14 @@ impl Bench {
     }
 
     fn compile(&self, format: &Format, tools: &Tools, marks: &[(&str, u32)]) -> Compiled {
+        self.compile_beside(format, tools, marks, None)
+    }
+
+    fn compile_beside(&self, format: &Format, tools: &Tools, marks: &[(&str, u32)], text: Option<&str>) -> Compiled {
         let token = |text: &str| marks.iter().find(|(mark, _)| *mark == text).map(|&(_, id)| id);
-        let lark = format.grammar(tools, &token).unwrap();
-        let grammar = Grammar::Calls(Calls { lark: lark.clone(), marks: marks.iter().map(|&(_, id)| id).collect() });
+        let calls = format.calls(tools, &token, text).unwrap();
+        let lark = calls.lark.clone();
+        let grammar = Grammar::Calls(calls);
         self.compiler.compile(&grammar).unwrap_or_else(|error| panic!("{}: {error}\n{lark}", format.name))
     }
 
@@ -148,7 +153,7 @@ fn what_a_tool_asks_for_is_enforced_or_refused_by_name() {
     };
     let grammar = |tool: Tool| {
         let tools = Tools::new(vec![tool], &Choice::Required, false).unwrap();
-        named("hermes").grammar(&tools, &|_| None)
+        named("hermes").grammar(&tools, &|_| None, None)
     };
     let schema = json!({ "type": "object", "properties": { "a": { "not": { "type": "string", "pattern": "x" } } } });
     let error = grammar(tool(schema.clone(), true)).unwrap_err().to_string();
@@ -171,5 +176,101 @@ fn what_a_tool_asks_for_is_enforced_or_refused_by_name() {
         let obeys = |arguments: &Json| bench.obeys(&compiled, &format.write(&[("f", arguments)]), &[]);
         assert_eq!(obeys(&good), Ok(()), "{}: {}", format.name, format.write(&[("f", &good)]));
         assert!(obeys(&bad).is_err(), "{}", format.name);
+    }
+}
+
+/// In every notation what is written obeys patterns and bounds, or the tool is refused with the keyword.
+#[test]
+fn patterns_and_bounds_hold_in_every_notation() {
+    let bench = Bench::new();
+    let tools = |schema: Json| {
+        let properties = json!({ "value": schema });
+        let parameters =
+            json!({ "type": "object", "properties": properties, "required": ["value"], "additionalProperties": false });
+        let tool = Tool { name: "f".to_owned(), description: String::new(), parameters, is_strict: true };
+        Tools::new(vec![tool], &Choice::Required, false).unwrap()
+    };
+    let held = [
+        (
+            json!({ "type": "string", "pattern": "^[a-z]+[0-9]$|^none$" }),
+            vec![json!("ab1"), json!("none")],
+            vec![json!("ab"), json!("1"), json!("nones")],
+        ),
+        (json!({ "type": "string", "pattern": "b+" }), vec![json!("abbc"), json!("b")], vec![json!("ac"), json!("")]),
+        (
+            json!({ "type": "string", "minLength": 2, "maxLength": 3 }),
+            vec![json!("ab"), json!("\u{e9}\u{e9}\u{e9}")],
+            vec![json!("a"), json!("abcd")],
+        ),
+        (
+            json!({ "type": "string", "format": "date" }),
+            vec![json!("2024-02-29")],
+            vec![json!("2023-02-29"), json!("x")],
+        ),
+        (json!({ "type": "string", "const": "fixed" }), vec![json!("fixed")], vec![json!("other")]),
+        (
+            json!({ "type": "integer", "minimum": 3, "maximum": 12 }),
+            vec![json!(3), json!(12)],
+            vec![json!(2), json!(13)],
+        ),
+        (json!({ "type": "number", "multipleOf": 0.5 }), vec![json!(1.5)], vec![json!(1.25)]),
+        (
+            json!({ "type": "array", "items": { "type": "string", "maxLength": 2 }, "minItems": 1, "maxItems": 2 }),
+            vec![json!(["a"]), json!(["a", "bc"])],
+            vec![json!([]), json!(["a", "b", "c"]), json!(["abc"])],
+        ),
+    ];
+    for (schema, good, bad) in held {
+        let tools = tools(schema.clone());
+        for format in every_format() {
+            let compiled = bench.compile(format, &tools, &[]);
+            let written = |value: &Json| format.write(&[("f", &json!({ "value": value }))]);
+            for value in &good {
+                let text = written(value);
+                assert_eq!(bench.obeys(&compiled, &text, &[]), Ok(()), "{}: {schema}: {text}", format.name);
+            }
+            for value in &bad {
+                let text = written(value);
+                assert!(bench.obeys(&compiled, &text, &[]).is_err(), "{}: {schema}: {text}", format.name);
+            }
+        }
+    }
+    // What a notation cannot be held to is refused by name; as JSON it is enforced.
+    for (schema, keyword) in [
+        (json!({ "type": "string", "allOf": [{ "pattern": "a" }, { "pattern": "b" }] }), "allOf"),
+        (json!({ "type": "string", "pattern": "a(^b|c$)" }), "pattern"),
+    ] {
+        let tools = tools(schema);
+        for (name, is_refused) in [("qwen-coder", true), ("gemma", true), ("hermes", false)] {
+            let result = named(name).grammar(&tools, &|_| None, None);
+            let message = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+            assert_eq!(result.is_err(), is_refused, "{name}: {message}");
+            assert!(!is_refused || message.contains(keyword) && message.contains("/properties/value"), "{message}");
+        }
+    }
+}
+
+/// Where an answer may be a call or must obey a schema, it is one of the two and nothing else.
+#[test]
+fn an_answer_is_a_call_or_obeys_what_text_must() {
+    let bench = Bench::new();
+    let calls = calls();
+    let calls: Vec<(&str, &Json)> = calls.iter().map(|(name, arguments)| (*name, arguments)).collect();
+    let schema = json!({ "type": "object", "properties": { "answer": { "type": "integer" } }, "required": ["answer"], "additionalProperties": false });
+    let text = Grammar::JsonSchema(schema.to_string()).beside().unwrap().unwrap();
+    for format in every_format() {
+        let compiled = bench.compile_beside(format, &listed(&Choice::Auto, true), &[], Some(&text));
+        let json = "{\"answer\": 42}";
+        let text = if format.is_harmony() { format!("<|channel|>final<|message|>{json}") } else { json.to_owned() };
+        let obeys = |text: &str| bench.obeys(&compiled, text, &[]);
+        assert_eq!(obeys(&text), Ok(()), "{}", format.name);
+        assert_eq!(obeys(&format.write(&calls[..1])), Ok(()), "{}", format.name);
+        for bad in [
+            text.replace("42", "\"x\""),
+            text.replace(json, "Hello"),
+            format.write(&calls[..1]).replacen("Hobart", "", 1).replacen("name", "mane", 1),
+        ] {
+            assert!(obeys(&bad).is_err(), "{}: {bad}", format.name);
+        }
     }
 }
