@@ -36,6 +36,8 @@ pub struct Ask {
     pub count: usize,
     /// How many likely tokens come with each, if any.
     pub likely: Option<usize>,
+    /// Whether they are of the distribution that tokens were drawn from, and not of the model's own.
+    pub likely_as_drawn: bool,
     /// What answers must obey.
     pub grammar: Option<Grammar>,
     /// Who shares what is known of prompts: those of the same word.
@@ -63,7 +65,16 @@ pub enum Prompt {
 impl Ask {
     /// One answer to one prompt.
     pub fn new(prompt: Prompt, choosing: Choosing) -> Self {
-        Self { prompts: vec![prompt], choosing, count: 1, likely: None, grammar: None, salt: None, time_max: None }
+        Self {
+            prompts: vec![prompt],
+            choosing,
+            count: 1,
+            likely: None,
+            likely_as_drawn: false,
+            grammar: None,
+            salt: None,
+            time_max: None,
+        }
     }
 
     /// What the engine is asked: the answers to the first prompt, then those to the next, all held by one pace. Not for a thread of the network: a template
@@ -84,6 +95,7 @@ impl Ask {
             end_tokens: defaults.end_tokens.clone(),
             logit_bias: self.choosing.logit_bias(service.vocab())?,
             likely: self.likely,
+            likely_as_drawn: self.likely_as_drawn,
             time_max: self.time_max,
             ..Request::default()
         };
@@ -91,15 +103,10 @@ impl Ask {
         let mut submissions = Vec::with_capacity(self.prompts.len() * self.count);
         for prompt in &self.prompts {
             let asked = prompt.ask(service)?;
-            let is_call = asked
-                .reading
-                .as_ref()
-                .and_then(|reading| reading.form().tools.as_ref())
-                .is_some_and(Tools::is_required);
-            // Where both may be, what the text must obey holds, and nothing is called.
+            // Where tools may be called, an answer is a call or obeys what its text must.
             let constraint = match &self.grammar {
-                Some(grammar) if !is_call => Some(service.compile(grammar)?),
-                _ => asked.constraint.clone(),
+                Some(grammar) => Some(service.compile_for(&asked, grammar)?),
+                None => asked.constraint.clone(),
             };
             for index in 0..self.count {
                 let mut request = Request {

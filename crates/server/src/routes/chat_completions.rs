@@ -39,6 +39,8 @@ struct Sent {
     /// Needs `logprobs` to be true.
     #[schema(minimum = 0, maximum = 20)]
     top_logprobs: Option<u64>,
+    /// Probabilities behind the stages of sampling, not before them.
+    post_sampling_probs: Option<bool>,
     #[schema(schema_with = format_schema)]
     response_format: Option<Value>,
     #[schema(schema_with = effort_schema)]
@@ -123,6 +125,7 @@ fn read(fields: &Fields) -> Result<(Ask, Manner), Problem> {
     let ask = Ask {
         count,
         likely: logprobs.then_some(likely as usize),
+        likely_as_drawn: sent.post_sampling_probs.unwrap_or(false),
         grammar: read_format(sent.response_format.as_ref(), "response_format")?,
         salt: sent.cache_salt,
         ..Ask::new(Prompt::chat(chat, offer), fields.read()?)

@@ -44,6 +44,8 @@ struct Sent {
     stream_options: Option<StreamOptions>,
     #[schema(minimum = 0, maximum = 20)]
     logprobs: Option<u64>,
+    /// Probabilities behind the stages of sampling, not before them.
+    post_sampling_probs: Option<bool>,
     #[schema(schema_with = format_schema)]
     response_format: Option<Value>,
     cache_salt: Option<String>,
@@ -186,6 +188,7 @@ fn read(fields: &Fields) -> Result<(Ask, Manner), Problem> {
         prompts,
         count,
         likely: sent.logprobs.map(|likely| likely as usize),
+        likely_as_drawn: sent.post_sampling_probs.unwrap_or(false),
         grammar: read_format(sent.response_format.as_ref(), "response_format")?,
         salt: sent.cache_salt,
         ..Ask::new(Prompt::Tokens(Vec::new()), choosing.read()?)
