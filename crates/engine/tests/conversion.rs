@@ -103,6 +103,7 @@ fn logits(checkpoint: &Checkpoint) -> Vec<f32> {
         batch_outputs: TOKENS as u32,
         slots: 1,
         cache: CacheType::F32,
+        ring: None,
     };
     let vocab = shape.vocab;
     let kernels = Kernels::new(Isa::Scalar).unwrap();
