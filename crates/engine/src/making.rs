@@ -145,12 +145,14 @@ impl Study {
         let wish = Wish {
             window_tokens: Some(chunk_tokens as u32),
             cache: CacheType::F16,
+            page_tokens: fit::PAGE_TOKENS,
             batch_tokens: chunk_tokens as u32,
             batch_outputs: (chunk_tokens as u32).min(OUTPUTS_MAX),
             sequences: 1,
             cache_tokens: None,
             cache_windows: None,
             snapshots: 0,
+            rings: Some(false),
         };
         let (plan, _) = fit::plan(&shape, &wish).map_err(crate::Error::from)?;
         let matrices = matrices(&checkpoint, &names, &shape)?;
