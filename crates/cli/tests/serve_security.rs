@@ -24,23 +24,11 @@ fn with(mut body: Json, more: &Json) -> Json {
     body
 }
 
-#[test]
-fn no_number_makes_the_server_fail_and_what_is_wrong_is_named() {
-    let server = Server::start(&[]);
-    let values = [
-        "-1",
-        "0",
-        "-9223372036854775808",
-        "9223372036854775807",
-        "18446744073709551615",
-        "1e308",
-        "-1e308",
-        "0.5",
-        "1e400",
-        "NaN",
-        "\"1\"",
-        "[]",
-    ];
+/// An endpoint, a request that is in order, the object in which its numbers are, and their names.
+type Numeric = (&'static str, Json, &'static str, Vec<&'static str>);
+
+/// Every number that a request may have, by endpoint.
+fn numeric_fields() -> Vec<Numeric> {
     let sampling = [
         "temperature",
         "top_p",
@@ -61,7 +49,7 @@ fn no_number_makes_the_server_fail_and_what_is_wrong_is_named() {
     ];
     let one = |more: &[&'static str]| [&sampling[..], more].concat();
     let conversation = json!([{ "role": "user", "content": "a" }]);
-    let table = [
+    vec![
         (
             CHAT,
             json!({ "messages": conversation, "max_tokens": 1 }),
@@ -94,8 +82,35 @@ fn no_number_makes_the_server_fail_and_what_is_wrong_is_named() {
             vec!["n_predict", "temperature"],
         ),
         ("/v1/embeddings", json!({ "input": "a" }), "", vec!["dimensions"]),
+    ]
+}
+
+/// Whether an answer would be right with this value, and take its time.
+fn is_long(field: &str, inner: &str, value: &str) -> bool {
+    let counts = ["num_predict", "n_predict", "max_tokens", "max_completion_tokens", "max_output_tokens"];
+    let is_unbounded = inner == "options" || field == "n_predict";
+    let is_large = |most: f64| (most > 0.0 && most < 1e300 && most.fract() == 0.0) || is_unbounded;
+    counts.contains(&field) && value.parse().is_ok_and(is_large)
+}
+
+#[test]
+fn no_number_makes_the_server_fail_and_what_is_wrong_is_named() {
+    let server = Server::start(&[]);
+    let values = [
+        "-1",
+        "0",
+        "-9223372036854775808",
+        "9223372036854775807",
+        "18446744073709551615",
+        "1e308",
+        "-1e308",
+        "0.5",
+        "1e400",
+        "NaN",
+        "\"1\"",
+        "[]",
     ];
-    for (path, body, inner, fields) in table {
+    for (path, body, inner, fields) in numeric_fields() {
         for field in fields {
             for value in values {
                 // Such as 1e400 is no value of JSON that could be put there.
@@ -108,13 +123,7 @@ fn no_number_makes_the_server_fail_and_what_is_wrong_is_named() {
                     body[inner][field] = mark;
                 }
                 let text = body.to_string().replace("\"the value\"", value);
-                // A long answer would be right, and takes its time.
-                if ["num_predict", "n_predict", "max_tokens", "max_completion_tokens", "max_output_tokens"]
-                    .contains(&field)
-                    && value.parse().is_ok_and(|most: f64| {
-                        most > 0.0 && most < 1e300 && most.fract() == 0.0 || inner == "options" || field == "n_predict"
-                    })
-                {
+                if is_long(field, inner, value) {
                     continue;
                 }
                 let said = server.request("POST", path, &[], &text);
@@ -210,6 +219,7 @@ fn prompt_tokens(server: &Server, path: &str, body: &Json) -> u64 {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: every place of every dialect where text stands")]
 fn no_text_of_a_request_becomes_a_special_token() {
     let server = Server::start(&[]);
     let call = |text: &str| json!([{ "id": "c1", "type": "function", "function": { "name": "look", "arguments": json!({ "at": text }).to_string() } }]);
