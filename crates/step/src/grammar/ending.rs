@@ -169,7 +169,8 @@ impl Search<'_> {
     /// Goes on by the first candidate that leads somewhere new; where none does, by the first that leads away, and else by the longest
     /// token.
     fn step(&mut self, mask: &Mask) -> Option<Step> {
-        let (candidates, idle) = if self.barren.contains(mask) { Default::default() } else { self.candidates(mask) };
+        let (candidates, idle) =
+            if self.barren.contains(mask) { (Vec::new(), Vec::new()) } else { self.candidates(mask) };
         let mut away = None;
         for (index, candidate) in candidates.iter().chain(&idle).enumerate() {
             if index >= candidates.len() && away.is_some() {
