@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_dashboard_names_what_there_is() {
-        let served = Metrics::default().text(&[]);
+        let served = Metrics::default().text(0, &[]);
         let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let names = DASHBOARD.split(|letter| !is_part(letter)).filter(|word| word.starts_with("kauri_"));
         let names: std::collections::BTreeSet<&str> = names.collect();

@@ -103,8 +103,7 @@ impl File<'_> {
             let argument = found.ok_or_else(|| self.wrong(span.clone(), &unknown(key, &command)))?;
             let values = self.values(argument, key, value)?;
             self.check(argument, key, &values, value.span())?;
-            let others = command.get_arg_conflicts_with(argument);
-            if ![argument].into_iter().chain(others).any(|argument| given.has(argument.get_id().as_str())) {
+            if !given.leaves_out(argument, &command) {
                 write(argument, &values, &mut words);
             }
         }
@@ -212,6 +211,13 @@ impl File<'_> {
 }
 
 impl Given {
+    /// Whether an argument is given, or one that it cannot stand beside.
+    fn leaves_out(&self, argument: &Arg, command: &Command) -> bool {
+        let conflicts = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
+        let given = command.get_arguments().filter(|other| self.has(other.get_id().as_str()));
+        given.into_iter().any(|other| other == argument || conflicts(argument, other) || conflicts(other, argument))
+    }
+
     fn has(&self, id: &str) -> bool {
         self.0.iter().any(|(other, _)| other == id)
     }
@@ -395,6 +401,8 @@ mod tests {
             (&["b".to_owned()][..], &["y.gguf".to_owned()][..])
         );
         assert!(said.keys.is_none());
+        let said = read("host = \"0.0.0.0\"\nport = 9000\n", &["--unix", "s"]).unwrap();
+        assert!(said.arguments.network.unix.is_some(), "what it cannot stand beside gives way");
         assert!(read("allow-anyone = false", &["--allow-anyone"]).unwrap().arguments.network.allow_anyone);
     }
 
