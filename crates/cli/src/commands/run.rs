@@ -150,7 +150,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let chat = new_chat(arguments)?;
     let path = arguments.model.locate(words.model.as_deref())?;
     let name = path.as_deref();
-    let remembering = arguments.cache.remembering(0.0)?;
+    let remembering = arguments.cache.remembering(0.0);
     let mut engine = Engine::load(name, &arguments.model.options()).map_err(|error| about_model(name, error))?;
     if !engine.writes() {
         bail!(Error::OnlyReads);

@@ -317,7 +317,7 @@ impl Arguments {
         options.batch_tokens = options.batch_tokens.max(sequences);
         options.cache_tokens = self.cache_tokens;
         options.context_tokens = options.context_tokens.or(Some(needed));
-        let remembering = self.cache.remembering(self.cache_ram_gb)?;
+        let remembering = self.cache.remembering(self.cache_ram_gb);
         let path = self.model.located()?;
         let mut engine = match Engine::load(path.as_deref(), &options) {
             Err(Error::Window(window)) if window.asked == needed => {
