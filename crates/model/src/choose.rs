@@ -188,21 +188,17 @@ pub fn error(tensor: &Planned, importance: Option<&Importance>, quant: Quant) ->
     Tried::of(tensor, importance).error(tensor, quant)
 }
 
-/// How much a model minds an error in a tensor, by its name alone: the head's goes straight into the logits, and what everything
-/// remembered goes through is read again by every token.
-pub fn usual_minds(tensor: &Planned) -> f64 {
-    const PARTS: [(&str, f64); 6] = [
-        ("output.weight", 4.0),
-        ("token_embd", 4.0),
-        ("attn_v", 2.0),
-        ("attn_output", 1.5),
-        ("ffn_down", 1.5),
-        ("attn_qkv", 1.5),
-    ];
-    let of_name = |(part, _): &&(&str, f64)| {
-        if *part == "output.weight" { tensor.name == *part } else { tensor.name.contains(part) }
-    };
-    PARTS.iter().find(of_name).map_or(1.0, |(_, minds)| *minds)
+/// How much a model minds an error in a tensor, by its name alone: the head's goes straight into the logits, where all others are
+/// spread over what the layers behind them do. `tied` says that the table of embeddings is the head.
+///
+/// Measured on kauri-nano: with 4 instead of 40 for its tied table, a file of 16.3 MB was 0.0129 from its source instead of 0.0079.
+pub fn usual_minds(tensor: &Planned, tied: bool) -> f64 {
+    match tensor.name.as_str() {
+        "output.weight" => 40.0,
+        "token_embd.weight" if tied => 40.0,
+        name if name.contains("attn_v") || name.contains("ffn_down") => 1.5,
+        _ => 1.0,
+    }
 }
 
 #[cfg(test)]

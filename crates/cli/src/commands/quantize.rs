@@ -150,9 +150,10 @@ fn chosen(
     });
     let measured = measured.transpose()?.unwrap_or_default();
     let mean = measured.values().sum::<f64>() / measured.len().max(1) as f64;
+    let tied = draft.tensors.iter().all(|tensor| tensor.name != "output.weight");
     let minds = |tensor: &Planned| {
         if measured.is_empty() {
-            return choose::usual_minds(tensor);
+            return choose::usual_minds(tensor, tied);
         }
         measured.get(&tensor.name).copied().unwrap_or(mean)
     };
