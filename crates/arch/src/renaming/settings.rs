@@ -64,12 +64,21 @@ pub(super) fn of(config: &Config<'_>, shape: &Shape<Name>) -> Result<Vec<(String
     for mixer in shape.mixers() {
         settings.mixer(mixer);
     }
+    let recurrent = |mixer: Option<&Mixer<Name>>| matches!(mixer, Some(Mixer::GatedDelta(_)));
+    let recurrent: Vec<bool> = shape.blocks.iter().map(|block| recurrent(block.mixer())).collect();
+    if recurrent.contains(&true) {
+        settings.add("attention.recurrent_layers", Value::Bools(recurrent));
+    }
     if let Some(rope) = shape.ropes.first() {
         settings.rope(config, rope, shape);
     }
     if let Some(moe) = shape.ffns().find_map(Ffn::moe) {
         settings.count("expert_count", moe.experts.len());
         settings.count("expert_used_count", moe.chosen);
+        // Some readers ask for it where it is the width of everything.
+        if let Some(expert) = moe.experts.first() {
+            settings.count("expert_feed_forward_length", expert.up.rows);
+        }
         if moe.scoring == Scoring::Sigmoid {
             settings.count("expert_gating_func", 2_u32);
         }
