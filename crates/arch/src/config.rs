@@ -436,7 +436,7 @@ impl<'a> Config<'a> {
         }
         let part = |index: usize| self.checkpoint.tensors.get(&name.replace(EACH, &index.to_string()));
         let first = part(0).filter(|_| name.contains(EACH))?;
-        let count = (1..).take_while(|&index| part(index).is_some()).count() as u64 + 1;
+        let count = (1..self.checkpoint.tensors.len()).take_while(|&index| part(index).is_some()).count() as u64 + 1;
         Some(std::iter::once(count).chain(first.dims.iter().copied()).collect())
     }
 

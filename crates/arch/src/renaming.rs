@@ -103,7 +103,7 @@ fn canonical(config: &Config<'_>, shape: &Shape<Name>) -> Vec<(String, Vec<u64>)
                 tensors.push((whole, dims));
                 continue;
             };
-            let suffix = if name.ends_with(".bias") { ".bias" } else { ".weight" };
+            let suffix = if name.rsplit('.').next() == Some("bias") { ".bias" } else { ".weight" };
             for part in parts {
                 tensors.push((format!("{prefix}{part}{suffix}"), dims.clone()));
             }

@@ -13,6 +13,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("gptj", "a GGUF of this family"),
     ("graniteswa", "layer_types"),
     ("helium", "a GGUF of this family"),
+    // The setting is the factor in the one format, and what it is made of in the other.
+    ("minicpm", "scale"),
     ("ministral", "window_tokens"),
     ("mistral", "window_tokens"),
     // A GGUF has no smallest step.

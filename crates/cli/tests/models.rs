@@ -97,7 +97,7 @@ fn names_that_lead_elsewhere_are_refused_by_every_command() {
         kauri_at(home.path(), &server.base, &["inspect", "--model", name]).refused(name, "");
     }
     kauri_at(home.path(), &server.base, &["pull", "hf:a/b:weights.pt"]).refused("a pickle", "pickle");
-    kauri_at(home.path(), &server.base, &["pull", "qwen3:8bb"]).refused("nearly", "did you mean qwen3:8b");
+    kauri_at(home.path(), &server.base, &["pull", "qwen3:8bb"]).refused("nearly", "which knows qwen3:8b");
     assert!(server.asked().is_empty(), "nobody is asked for what cannot be a name");
     assert_eq!(fs::read_dir(home.path()).expect("a folder").count(), 0);
 }

@@ -434,7 +434,7 @@ unsafe fn meet<V: Vector, U: Unpack>(
 unsafe fn begun<V: Vector, F: Form>(input: &Input, index: usize) -> V::Int {
     // SAFETY: the caller's contract is the same.
     unsafe {
-        let raised = !F::MINIMUM && !(F::WIDE && V::SIGNED);
+        let raised = !(F::MINIMUM || F::WIDE && V::SIGNED);
         V::int(if raised { *input.offsets.add(index) } else { 0 })
     }
 }

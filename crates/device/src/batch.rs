@@ -140,7 +140,7 @@ impl Ring {
     }
 
     /// The page of the ring of `slot`, of all rings, in which page `page` of its sequence lies.
-    fn page(&self, slot: u32, page: usize) -> u32 {
+    fn page(self, slot: u32, page: usize) -> u32 {
         slot * self.pages + (page % self.pages as usize) as u32
     }
 }

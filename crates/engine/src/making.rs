@@ -110,7 +110,7 @@ fn fingerprint(checkpoint: &Checkpoint) -> String {
         let metadata = std::fs::metadata(path).ok();
         let written = metadata.as_ref().and_then(|metadata| metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok());
         let length = metadata.map_or(0, |metadata| metadata.len());
-        let _ = write!(text, "{path:?} {length} {}; ", written.map_or(0, |written| written.as_nanos()));
+        let _ = write!(text, "{} {length} {}; ", path.display(), written.map_or(0, |written| written.as_nanos()));
     }
     text
 }

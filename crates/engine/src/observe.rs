@@ -80,12 +80,12 @@ impl Observed<'_> {
         let Some((name, place)) = self.names.get(&place(linear.weight.matrix())) else { return };
         let columns = linear.columns as usize;
         let rows = self.rows[usize::from(from == Buffer::Last)];
-        let inputs = self.cpu.buffer(from)[..rows * columns].chunks_exact(columns).enumerate();
+        let inputs = self.cpu.buffer(from)[..rows * columns].chunks_exact(columns);
         match self.expert {
-            None => self.seen.add(name, *place, columns, inputs.map(|(_, row)| row)),
+            None => self.seen.add(name, *place, columns, inputs),
             Some([index, count]) => {
                 let scores = self.cpu.buffer(Buffer::Scores);
-                let chosen = inputs.filter(|(row, _)| scores[row * count + index] != 0.0);
+                let chosen = inputs.enumerate().filter(|(row, _)| scores[row * count + index] != 0.0);
                 self.seen.add(name, *place, columns, chosen.map(|(_, row)| row));
             }
         }

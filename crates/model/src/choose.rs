@@ -94,9 +94,9 @@ fn spend(choices: &mut [Choice], spare_bytes: u64) {
     for _ in 0..1100 {
         let middle = if low == 0.0 { high / 2.0 } else { f64::midpoint(low, high) };
         if take(choices, middle) > spare_bytes {
-            low = middle
+            low = middle;
         } else {
-            high = middle
+            high = middle;
         }
         if high / 2.0 <= low && (high - low) <= low * 1e-12 {
             break;

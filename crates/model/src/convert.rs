@@ -30,13 +30,16 @@ fn wrong(tensor: &str, what: impl Into<String>) -> Error {
     Error::Tensor { tensor: tensor.to_owned(), what: what.into() }
 }
 
+/// What a tensor is made of: its slot, and the pieces by the rows that they begin at.
+type Gathered<'a> = (&'a Name, Vec<(u64, Piece)>);
+
 /// The draft of the model in a directory, without vocabulary; `entries` go behind what it is called and ahead of its settings.
 ///
 /// # Errors
 /// When the model is not understood, a tensor is missing, or the family's GGUF has no place for something.
 pub fn draft(checkpoint: &Checkpoint, entries: Vec<(String, Value)>) -> Result<Draft, Error> {
     let renamed = renaming::to_gguf(checkpoint)?;
-    let mut gathered: IndexMap<&str, (&Name, Vec<(u64, Piece)>)> = IndexMap::new();
+    let mut gathered: IndexMap<&str, Gathered<'_>> = IndexMap::new();
     for (to, from) in &renamed.slots {
         let rows = to.slot_rows();
         let piece = piece(checkpoint, to, from)?;

@@ -295,9 +295,8 @@ impl Rules<'_> {
         self.values_seen += 1;
         let shared = self.facts.sharing >= 4;
         let mut quant = match self.mix.name {
-            "Q2_K" if shared => Quant::Q4_K,
+            "Q2_K" | "Q2_K_S" if shared => Quant::Q4_K,
             "Q2_K" => Quant::Q3_K,
-            "Q2_K_S" if shared => Quant::Q4_K,
             "Q3_K_M" if seen < 2 => Quant::Q5_K,
             "Q3_K_M" => Quant::Q4_K,
             "Q3_K_L" => Quant::Q5_K,

@@ -200,7 +200,7 @@ fn a_damaged_source_and_impossible_types_are_refused_by_name() {
 fn a_target_is_met_and_importance_moves_the_bits() {
     let folder = Folder::new("target");
     let draft = source(&folder.0, false);
-    let float = quantize::file_bytes(&draft, &vec![Quant::F32; 8]).unwrap();
+    let float = quantize::file_bytes(&draft, &[Quant::F32; 8]).unwrap();
     let mut last = f64::INFINITY;
     for target in [float / 6, float / 5, float / 4] {
         let types = choose::types(&draft, None, target, &|_| 1.0, &mut |_, _| ()).unwrap();
@@ -239,9 +239,12 @@ fn importance_lowers_the_error_that_matters() {
         quantize::write(&work(&draft, &types, importance), &path, &mut |_| true).unwrap();
         let read = Draft::of_gguf(&Checkpoint::open(&path).unwrap()).unwrap();
         let values = |draft: &Draft| {
-            let checkpoint =
-                Checkpoint::open(if std::ptr::eq(draft, &read) { path.clone() } else { folder.0.join("source.gguf") })
-                    .unwrap();
+            let checkpoint = Checkpoint::open(if std::ptr::eq(draft, &raw const read) {
+                path.clone()
+            } else {
+                folder.0.join("source.gguf")
+            })
+            .unwrap();
             let tensor = &checkpoint.tensors["blk.0.attn_v.weight"];
             let mut values = vec![0.0; 128 * 512];
             tensor.quant.dequantise(&tensor.data, &mut values);

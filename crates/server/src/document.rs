@@ -1,4 +1,4 @@
-//! The OpenAPI document: made once of what each endpoint says of itself, and of the types that are read and written.
+//! The `OpenAPI` document: made once of what each endpoint says of itself, and of the types that are read and written.
 //!
 //! An endpoint has a [`Sheet`] beside its handler, and the table of `routes.rs` binds the two to a path: there is no route without one. A
 //! request's body is one object of the fields of all the types that readers take from it; an answer is exactly its type: a field

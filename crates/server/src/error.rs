@@ -45,7 +45,7 @@ impl Dialect {
         }
     }
 
-    /// What its errors are called in the OpenAPI document.
+    /// What its errors are called in the `OpenAPI` document.
     pub fn error_name(self) -> &'static str {
         match self {
             Self::OpenAi => "OpenAiError",

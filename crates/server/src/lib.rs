@@ -177,7 +177,7 @@ impl App {
             return Err("there would be no API key, and the server can be reached from other machines".to_owned());
         }
         let counts = format!("{} models, {} keys", models.len(), keys.len());
-        self.models.replace(&models, &others).map_err(|(name, error)| format!("{name}: {error}"))?;
+        self.models.replace(&models, &others).map_err(|failed| format!("{}: {}", failed.0, failed.1))?;
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
         Ok(counts)
     }

@@ -164,14 +164,14 @@ impl Models {
         Ok(Self { loading, slots: Mutex::new(slots), turn: tokio::sync::Mutex::default() })
     }
 
-    /// Makes these the models that there are, with those of `others` that can be read. Those that there were already stay as they are; what is loaded and is not among them
-    /// writes its answers to their end. Where one cannot be read, nothing changes.
+    /// Makes these the models that there are, with those of `others` that can be read. Those that there were already stay as they are; what is
+    /// loaded and is not among them writes its answers to their end. Where one of `entries` cannot be read, nothing changes.
     ///
     /// # Errors
     /// The name of the model that cannot be read, and why.
-    pub fn replace(&self, entries: &[Entry], others: &[Entry]) -> Result<(), (String, kauri_engine::Error)> {
+    pub fn replace(&self, entries: &[Entry], others: &[Entry]) -> Result<(), Box<(String, kauri_engine::Error)>> {
         let is_new = |entry: &&Entry| !self.slots().iter().any(|slot| slot.known.entry == **entry);
-        let look = |entry: &Entry| Slot::find(entry).map_err(|error| (entry.name.clone(), error));
+        let look = |entry: &Entry| Slot::find(entry).map_err(|error| Box::new((entry.name.clone(), error)));
         let mut found = entries.iter().filter(is_new).map(look).collect::<Result<Vec<Slot>, _>>()?;
         let others = beside(entries, others);
         found.extend(others.iter().copied().filter(is_new).filter_map(|entry| Slot::find(entry).ok()));

@@ -24,6 +24,7 @@ use crate::terminal::{self, Progress};
 /// a time, whatever its size, and a run that was stopped goes on where it was when it is started again.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Arguments {
     /// A GGUF file or a safetensors directory.
     #[arg(value_name = "SRC")]
@@ -33,7 +34,7 @@ pub struct Arguments {
     #[arg(value_name = "DST")]
     target: PathBuf,
 
-    /// The mix, by the name that files have: Q4_K_M, Q5_K_S, Q6_K, Q8_0, IQ4_XS, ....
+    /// The mix, by the name that files have: `Q4_K_M`, `Q5_K_S`, `Q6_K`, `Q8_0`, `IQ4_XS` and others.
     #[arg(long = "type", value_name = "TYPE", value_parser = mix_named, required_unless_present = "target_size")]
     mix: Option<Mix>,
 
@@ -46,7 +47,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TEXT", requires = "target_size")]
     calibrate: Option<PathBuf>,
 
-    /// A type for tensors whose name a regular expression finds, such as 'ffn_down=Q6_K'; the first that does counts.
+    /// A type for tensors whose name a regular expression finds, such as `ffn_down=Q6_K`; the first that does counts.
     #[arg(long = "tensor-type", value_name = "REGEX=TYPE", value_parser = rule)]
     rules: Vec<Rule>,
 

@@ -206,7 +206,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         },
         models: setup.models,
         others: setup.others,
-        loading: arguments.loading()?,
+        loading: arguments.loading(),
         keys: setup.keys,
         reread: {
             let first = first.clone();
@@ -302,7 +302,7 @@ fn others() -> anyhow::Result<Vec<Entry>> {
 }
 
 impl Arguments {
-    fn loading(&self) -> anyhow::Result<Loading> {
+    fn loading(&self) -> Loading {
         let load = &self.load;
         let options = self.engine.options();
         let options = Options {
@@ -315,13 +315,13 @@ impl Arguments {
             ..options
         };
         let serving = Serving { waiting: load.waiting, chunk_tokens: load.chunk_tokens, ..Serving::default() };
-        Ok(Loading {
+        Loading {
             options,
             serving,
             remembering: self.cache.remembering(load.cache_ram_gb),
             loaded_max: usize::from(load.loaded),
             idle_time_max: load.idle_time.map(|seconds| Duration::from_secs(u64::from(seconds))),
-        })
+        }
     }
 }
 

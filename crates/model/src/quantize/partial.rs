@@ -31,10 +31,9 @@ impl Partial {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&partial);
         let file = opened.map_err(|reason| Error::File { path: name(), reason })?;
         match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: name() }),
             // Some file systems have no locks: then there are none.
-            Err(TryLockError::Error(_)) => {}
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: name() }),
         }
         Ok(Self { file, path: partial, journal, fingerprint: fingerprint.replace('\n', " ") })
     }

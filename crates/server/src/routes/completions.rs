@@ -238,7 +238,6 @@ impl Manner {
 }
 
 #[derive(Serialize, ToSchema)]
-#[expect(clippy::struct_field_names, reason = "the dialect's names")]
 struct Infill {
     content: String,
     model: String,

@@ -41,6 +41,7 @@ struct SentTokens {
 schema!(ids_schema, { "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": u32::MAX } });
 
 #[derive(Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "the dialect's names")]
 struct Tokens {
     count: usize,
     /// Tokens of the window.

@@ -18,6 +18,7 @@ use crate::interrupt::{self, Second};
 use crate::terminal::{self, HEADING, Progress};
 
 /// A file to be made.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Job {
     /// Of what.
     pub origin: Origin,

@@ -33,6 +33,7 @@ pub struct Models {
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = OllamaModel)]
+#[expect(clippy::struct_field_names, reason = "the dialect's names")]
 struct Model {
     name: String,
     model: String,

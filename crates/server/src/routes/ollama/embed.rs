@@ -31,6 +31,7 @@ struct Sent {
 /// Times are in nanoseconds.
 #[derive(Serialize, ToSchema)]
 #[schema(as = OllamaEmbeddings)]
+#[expect(clippy::struct_field_names, reason = "the dialect's names")]
 struct Embeddings {
     model: String,
     embeddings: Vec<Vec<f32>>,

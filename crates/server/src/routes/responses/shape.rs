@@ -1,4 +1,4 @@
-//! What a response looks like, for the OpenAPI document alone: its value is a frame that fills as the answer is written.
+//! What a response looks like, for the `OpenAPI` document alone: its value is a frame that fills as the answer is written.
 #![expect(dead_code, reason = "schemas alone are wanted")]
 
 use serde_json::Value;
@@ -73,7 +73,6 @@ struct Text {
 
 #[derive(ToSchema)]
 #[schema(as = ResponseUsage)]
-#[expect(clippy::struct_field_names, reason = "the dialect's names")]
 struct Usage {
     input_tokens: u64,
     input_tokens_details: InputDetails,
