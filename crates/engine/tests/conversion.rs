@@ -66,8 +66,18 @@ fn same_tensors(name: &str, directory: &Path, made: &Checkpoint) {
     let names = |checkpoint: &Checkpoint| checkpoint.tensors.keys().cloned().collect::<BTreeSet<_>>();
     let (ours, own) = (names(made), names(&theirs));
     // Latent attention has one matrix for keys and values in older files, two in newer ones.
-    let apart =
-        |name: &&String| !name.contains("attn_kv_b") && !name.contains("attn_k_b") && !name.contains("attn_v_b");
+    // The first layer of RWKV-7 has nothing before it that its values could be mixed with: three tensors that nobody reads.
+    let spared = |tensor: &str| match name {
+        "rwkv7" => tensor.starts_with("blk.0.time_mix_v"),
+        // Queries, keys and values may be one matrix or three.
+        "bailingmoe" => {
+            ["attn_qkv", "attn_q", "attn_k", "attn_v"].contains(&tensor.split('.').nth(2).unwrap_or_default())
+        }
+        _ => false,
+    };
+    let apart = |name: &&String| {
+        !spared(name) && !name.contains("attn_kv_b") && !name.contains("attn_k_b") && !name.contains("attn_v_b")
+    };
     let differ: Vec<&String> = ours.symmetric_difference(&own).filter(apart).collect();
     assert!(differ.is_empty(), "{name}: {differ:?}");
     for tensor in ours.intersection(&own) {
@@ -87,7 +97,9 @@ fn same_tensors(name: &str, directory: &Path, made: &Checkpoint) {
             let value = value.as_f64().unwrap_or(f64::NAN);
             let apart = key.contains("attention.key_length")
                 || key.contains("attention.value_length")
-                || key.contains("head_count_kv");
+                || key.contains("head_count_kv")
+                // llama.cpp's converter has one number for all files of the one family; the other's is not from its configuration.
+                || matches!(key, "chatglm.context_length" | "granitehybrid.context_length");
             assert!(apart || (value - other).abs() <= 1e-6 * other.abs(), "{name}: {key} is {value}, expected {other}");
         }
     }
