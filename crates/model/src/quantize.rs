@@ -130,7 +130,7 @@ pub fn state(metadata: &mut Metadata, file_type: u32) {
 /// Bytes of a file with these types; the first tensor that cannot have its type.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn file_bytes(draft: &Draft, types: &[Quant]) -> Result<u64, Error> {
     let slots = slots(draft, types);
     let mut head = Vec::new();

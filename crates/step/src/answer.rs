@@ -65,7 +65,7 @@ impl Form {
     }
 
     /// The grammar that the answer behind the reasoning must obey, where a call is required or may come. One that may be no call
-    /// obeys `text` then, if that is given; nothing where the two cannot stand beside each other ([`Grammar::beside`]).
+    /// obeys `text` then, if that is given; nothing where the two cannot stand beside each other (`Grammar::beside`).
     ///
     /// # Errors
     /// When what a tool says of its arguments, or the text's grammar, cannot be enforced.

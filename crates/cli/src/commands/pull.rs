@@ -15,7 +15,7 @@ use crate::terminal;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// A name of the catalog (kauri list), hf:OWNER/REPO[:QUANT], ollama:NAME[:TAG], oci:HOST/NAME[:TAG], or an address.
+    /// A name of the catalog (kauri list), `hf:OWNER/REPO[:QUANT]`, `ollama:NAME[:TAG]`, `oci:HOST/NAME[:TAG]`, or an address.
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
 
