@@ -110,6 +110,44 @@ fn every_parameter_does_what_it_says() {
 }
 
 #[test]
+fn a_number_is_refused_by_the_name_that_it_was_given_by() {
+    let server = Server::start(&[]);
+    let near = r#"{"messages": [{"role": "user", "content": "?"}], "presence_penalty": 2.0000000000000004}"#;
+    assert_eq!(
+        server.request("POST", CHAT, &[], near).json()["error"]["param"],
+        "presence_penalty",
+        "beside a limit is not on it"
+    );
+    for (path, body, part) in [
+        (
+            "/api/generate",
+            json!({ "prompt": "?", "options": { "repeat_penalty": 0 } }),
+            "repeat_penalty must be over 0",
+        ),
+        (
+            "/api/generate",
+            json!({ "prompt": "?", "options": { "repeat_last_n": -2 } }),
+            "repeat_last_n: must be from 0",
+        ),
+        // Where a model is only loaded, too.
+        ("/api/generate", json!({ "prompt": "", "options": { "stop": [""] } }), "stop[0] is empty"),
+        (
+            "/v1/messages",
+            json!({ "messages": [{ "role": "user", "content": "?" }], "max_tokens": 1, "stop_sequences": [""] }),
+            "stop_sequences[0] is empty",
+        ),
+        (
+            "/v1/messages",
+            json!({ "messages": [{ "role": "user", "content": "?" }], "max_completion_tokens": 1 }),
+            "max_tokens: is missing",
+        ),
+    ] {
+        let said = server.post(path, &body);
+        assert!(said.status == 400 && said.body.contains(part), "{path} {body}: {said:?}");
+    }
+}
+
+#[test]
 fn answers_obey_schemas() {
     let server = Server::start(&[]);
     let schema = json!({ "type": "object", "properties": { "name": { "type": "string", "maxLength": 12 }, "age": { "type": "integer", "minimum": 0, "maximum": 120 } },

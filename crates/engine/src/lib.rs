@@ -53,5 +53,6 @@ pub use kauri_prompt::template::{self, Template};
 pub use kauri_step::answer::Form;
 pub use kauri_step::grammar;
 pub use kauri_step::sample::{self, Sampling};
+pub use kauri_step::stop;
 pub use kauri_step::tools::{self, Tool, Tools};
 pub use kauri_tokenizer::{Special, Tokenizer};

@@ -120,7 +120,8 @@ impl Sheet {
     }
 
     fn streams_of(mut self, kind: &str, item: &Json) -> Self {
-        let content = json!({ "schema": { "type": "string" }, "x-item-schema": item });
+        let schema = if kind == "text/event-stream" { event(item) } else { json!({ "type": "string" }) };
+        let content = json!({ "schema": schema, "x-item-schema": item });
         self.contents.insert(kind.to_owned(), content);
         self
     }
@@ -255,6 +256,18 @@ pub fn document(entries: Vec<Entry>) -> Json {
                 "header": { "type": "apiKey", "in": "header", "name": "x-api-key", "description": "The same." },
             },
         },
+    })
+}
+
+/// An event of a stream: its text, which is JSON as `item` says, an error where the stream ends before its time, or the word for its end.
+fn event(item: &Json) -> Json {
+    let error = json!({ "type": "object", "required": ["error"] });
+    let text = json!({ "type": "string", "contentMediaType": "application/json", "contentSchema": { "anyOf": [item, error] } });
+    json!({
+        "type": "object",
+        "description": "Each event of the stream.",
+        "required": ["data"],
+        "properties": { "event": { "type": "string" }, "data": { "anyOf": [{ "const": "[DONE]" }, text] } },
     })
 }
 
@@ -414,7 +427,9 @@ mod tests {
         let schema = &content["application/json"]["schema"];
         assert_eq!(schema["additionalProperties"], false);
         assert!(schema["required"].as_array().is_some_and(|names| names.contains(&json!("usage"))), "{schema}");
-        assert!(content.get("text/event-stream").is_some());
+        let event =
+            &content["text/event-stream"]["schema"]["properties"]["data"]["anyOf"][1]["contentSchema"]["anyOf"][0];
+        assert_eq!((&event["additionalProperties"], event["properties"]["choices"].is_object()), (&json!(false), true));
     }
 
     #[test]

@@ -58,21 +58,30 @@ pub struct Stops {
     stopped: Option<usize>,
 }
 
+/// Whether a request may have these stop strings.
+///
+/// # Errors
+/// What is wrong with them: how many there are, or one of them.
+pub fn check(stops: &[String]) -> Result<(), Error> {
+    if stops.len() > STOPS_MAX {
+        return Err(Error::TooMany { count: stops.len() });
+    }
+    for (index, stop) in stops.iter().enumerate() {
+        let bytes = stop.len();
+        if bytes == 0 {
+            return Err(Error::Empty { index });
+        }
+        if bytes > STOP_BYTES_MAX {
+            return Err(Error::TooLong { index, bytes });
+        }
+    }
+    Ok(())
+}
+
 impl Stops {
     /// Takes the stop strings of a request; none is fine, and lets all text through.
     pub fn new(stops: &[String]) -> Result<Self, Error> {
-        if stops.len() > STOPS_MAX {
-            return Err(Error::TooMany { count: stops.len() });
-        }
-        for (index, stop) in stops.iter().enumerate() {
-            let bytes = stop.len();
-            if bytes == 0 {
-                return Err(Error::Empty { index });
-            }
-            if bytes > STOP_BYTES_MAX {
-                return Err(Error::TooLong { index, bytes });
-            }
-        }
+        check(stops)?;
         Ok(Self {
             automata: stops.iter().map(|stop| Automaton::new(stop)).collect(),
             held: String::new(),

@@ -71,7 +71,7 @@ schema!(thinking_schema, { "type": "string", "enum": ["enabled", "adaptive", "di
 
 pub fn sheet() -> Sheet {
     let sheet = Sheet::new("Answers a conversation.").takes::<Sent>().takes::<blocks::Sent>().takes::<Choosing>();
-    let sheet = sheet.called("stop", "stop_sequences").requires(&["max_tokens"]);
+    let sheet = sheet.requires(&["max_tokens"]);
     sheet.gives::<Message<'_>>().streams_events::<Event>().fails(&[404, 422, 503])
 }
 
@@ -188,7 +188,8 @@ fn read(fields: &Fields, is_answered: bool) -> Result<(Ask, Manner), Problem> {
         Some(_) => return Err(Problem::field("thinking.type", "must be enabled, adaptive or disabled")),
     }
     let ask = Ask::new(Prompt::chat(chat, offer), fields.read()?);
-    if is_answered && ask.choosing.max_tokens()?.is_none() {
+    // In this dialect it has one name.
+    if is_answered && (!fields.has("max_tokens") || ask.choosing.max_tokens()?.is_none()) {
         return Err(Problem::field("max_tokens", "is missing"));
     }
     Ok((ask, Manner { model: sent.model, is_stream: sent.stream.unwrap_or(false) }))

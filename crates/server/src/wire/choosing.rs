@@ -1,9 +1,10 @@
 //! How tokens are chosen and what ends an answer, in the words that the dialects have for it.
 
+use std::cmp::Ordering;
 use std::hash::{BuildHasher, RandomState};
 
-use kauri_engine::{Defaults, Sampling};
-use serde::Deserialize;
+use kauri_engine::{Defaults, Sampling, sample, stop};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value as Json};
 use utoipa::ToSchema;
 
@@ -19,43 +20,61 @@ const TOP_P: f32 = 0.95;
 pub struct Choosing {
     /// 0 always takes the most likely token.
     #[schema(minimum = 0, maximum = 100)]
+    #[serde(default, deserialize_with = "single")]
     temperature: Option<f32>,
     #[schema(exclusive_minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "single")]
     top_p: Option<f32>,
     /// 0 and -1 are all.
     #[schema(minimum = -1)]
     top_k: Option<i64>,
     #[schema(minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "single")]
     min_p: Option<f32>,
     #[schema(minimum = -2, maximum = 2)]
+    #[serde(default, deserialize_with = "single")]
     frequency_penalty: Option<f32>,
     #[schema(minimum = -2, maximum = 2)]
+    #[serde(default, deserialize_with = "single")]
     presence_penalty: Option<f32>,
-    /// Also called `repeat_penalty`.
-    #[serde(alias = "repeat_penalty")]
     #[schema(exclusive_minimum = 0, maximum = 100)]
+    #[serde(default, deserialize_with = "single")]
     repetition_penalty: Option<f32>,
-    /// Also called `repeat_last_n`; -1 is the most.
-    #[serde(alias = "repeat_last_n")]
+    /// Another name for `repetition_penalty`, which counts where both are there.
+    #[schema(exclusive_minimum = 0, maximum = 100)]
+    #[serde(default, deserialize_with = "single")]
+    repeat_penalty: Option<f32>,
+    /// -1 is the most.
     #[schema(minimum = -1, maximum = 8192)]
     penalty_window: Option<i64>,
+    /// Another name for `penalty_window`, which counts where both are there.
+    #[schema(minimum = -1, maximum = 8192)]
+    repeat_last_n: Option<i64>,
     #[schema(minimum = 0, maximum = 100)]
+    #[serde(default, deserialize_with = "single")]
     dry_multiplier: Option<f32>,
     #[schema(minimum = 1, maximum = 100)]
+    #[serde(default, deserialize_with = "single")]
     dry_base: Option<f32>,
     #[schema(minimum = 1, maximum = 4294967295u32)]
     dry_allowed_length: Option<u32>,
     #[schema(minimum = 0, maximum = 1000)]
+    #[serde(default, deserialize_with = "single")]
     top_n_sigma: Option<f32>,
     #[schema(exclusive_minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "single")]
     typical_p: Option<f32>,
     #[schema(minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "single")]
     xtc_probability: Option<f32>,
     #[schema(minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "single")]
     xtc_threshold: Option<f32>,
     #[schema(minimum = 0, maximum = 100)]
+    #[serde(default, deserialize_with = "single")]
     mirostat_tau: Option<f32>,
     #[schema(exclusive_minimum = 0, maximum = 1)]
+    #[serde(default, deserialize_with = "single")]
     mirostat_eta: Option<f32>,
     /// The same seed gives the same answer.
     #[schema(schema_with = seed_schema)]
@@ -64,9 +83,11 @@ pub struct Choosing {
     #[schema(schema_with = bias_schema)]
     logit_bias: Option<Map<String, Json>>,
     /// What ends the answer, and is not part of it.
-    #[serde(alias = "stop_sequences")]
     #[schema(schema_with = stop_schema)]
     stop: Option<Json>,
+    /// Another name for `stop`, which counts where both are there.
+    #[schema(schema_with = stop_schema)]
+    stop_sequences: Option<Json>,
     /// What is left of the window where it is not said.
     #[schema(minimum = 1)]
     max_tokens: Option<u64>,
@@ -90,6 +111,19 @@ schema!(stop_schema, { "oneOf": [
     { "type": "array", "items": { "type": "string", "maxLength": 1024, "minLength": 1 }, "maxItems": 16 },
 ] });
 
+/// A number in single precision. All limits are whole numbers: what lies beside one does not become it, so that it is refused or taken
+/// for what it is.
+fn single<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f32>, D::Error> {
+    let Some(exact) = Option::<f64>::deserialize(from)? else { return Ok(None) };
+    let near = exact as f32;
+    let is_beside = near.is_finite() && near.fract() == 0.0 && f64::from(near) != exact;
+    Ok(Some(match exact.partial_cmp(&f64::from(near)) {
+        Some(Ordering::Greater) if is_beside => near.next_up(),
+        Some(Ordering::Less) if is_beside => near.next_down(),
+        _ => near,
+    }))
+}
+
 impl Choosing {
     /// These settings over the recommended ones.
     ///
@@ -100,15 +134,15 @@ impl Choosing {
         if !defaults.is_stated {
             (usual.temperature, usual.top_p) = (TEMPERATURE, TOP_P);
         }
-        let sampling = Sampling {
+        let windows = [("penalty_window", self.penalty_window), ("repeat_last_n", self.repeat_last_n)];
+        let mut sampling = Sampling {
             temperature: self.temperature.unwrap_or(usual.temperature),
             top_p: self.top_p.unwrap_or(usual.top_p),
             top_k: self.top_k.map_or(Ok(usual.top_k), top_k)?,
             min_p: self.min_p.unwrap_or(usual.min_p),
             frequency_penalty: self.frequency_penalty.unwrap_or(usual.frequency_penalty),
             presence_penalty: self.presence_penalty.unwrap_or(usual.presence_penalty),
-            repetition_penalty: self.repetition_penalty.unwrap_or(usual.repetition_penalty),
-            penalty_window: self.penalty_window.map_or(Ok(usual.penalty_window), penalty_window)?,
+            penalty_window: either(windows, penalty_window)?.unwrap_or(usual.penalty_window),
             dry_multiplier: self.dry_multiplier.unwrap_or(usual.dry_multiplier),
             dry_base: self.dry_base.unwrap_or(usual.dry_base),
             dry_allowed_length: self.dry_allowed_length.unwrap_or(usual.dry_allowed_length),
@@ -121,7 +155,16 @@ impl Choosing {
             seed: self.seed.as_ref().map_or_else(|| Ok(random_seed()), seed)?,
             ..usual
         };
-        sampling.validate().map_err(kauri_engine::Error::from)?;
+        // Both names are looked at, and the first of them counts; what is wrong is told by the name that it was given by.
+        for (name, penalty) in
+            [("repeat_penalty", self.repeat_penalty), ("repetition_penalty", self.repetition_penalty)]
+        {
+            sampling.repetition_penalty = penalty.unwrap_or(sampling.repetition_penalty);
+            sampling.validate().map_err(|error| {
+                let field = if error.field == "repetition_penalty" { name } else { error.field };
+                kauri_engine::Error::from(sample::Error { field, ..error })
+            })?;
+        }
         Ok(sampling)
     }
 
@@ -131,8 +174,8 @@ impl Choosing {
     /// Names what is no token, or no number from -100 to 100.
     pub fn logit_bias(&self, vocab: u32) -> Result<Vec<(u32, f32)>, Problem> {
         let Some(members) = &self.logit_bias else { return Ok(Vec::new()) };
-        if members.len() > kauri_engine::sample::BIAS_TOKENS_MAX {
-            let most = kauri_engine::sample::BIAS_TOKENS_MAX;
+        if members.len() > sample::BIAS_TOKENS_MAX {
+            let most = sample::BIAS_TOKENS_MAX;
             return Err(Problem::field("logit_bias", format!("may name at most {most} tokens")));
         }
         let read = |(token, bias): (&String, &Json)| {
@@ -141,9 +184,9 @@ impl Choosing {
             let id = id.ok_or_else(|| {
                 Problem::field(&field, format!("must be the id of a token, from 0 to {}", vocab.saturating_sub(1)))
             })?;
-            let number = bias.as_f64().map(|bias| bias as f32).filter(|bias| (-100.0..=100.0).contains(bias));
+            let number = bias.as_f64().filter(|bias| (-100.0..=100.0).contains(bias));
             let number = number.ok_or_else(|| Problem::field(&field, "must be a number from -100 to 100"))?;
-            Ok((id, number))
+            Ok((id, number as f32))
         };
         members.iter().map(read).collect()
     }
@@ -151,18 +194,10 @@ impl Choosing {
     /// What ends the answer: a string or a list of them.
     ///
     /// # Errors
-    /// Names what is neither.
+    /// Names what is neither, and what no answer can be ended by.
     pub fn stops(&self) -> Result<Vec<String>, Problem> {
-        let wrong = || Problem::field("stop", "must be a string or a list of strings");
-        match &self.stop {
-            None | Some(Json::Null) => Ok(Vec::new()),
-            Some(Json::String(stop)) if stop.is_empty() => Ok(Vec::new()),
-            Some(Json::String(stop)) => Ok(vec![stop.clone()]),
-            Some(Json::Array(list)) => {
-                list.iter().map(|stop| stop.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
-            }
-            Some(_) => Err(wrong()),
-        }
+        let given = [("stop", self.stop.as_ref()), ("stop_sequences", self.stop_sequences.as_ref())];
+        Ok(either(given, stops)?.unwrap_or_default())
     }
 
     /// Most tokens of the answer; what is left of the window where unset.
@@ -192,13 +227,45 @@ fn top_k(value: i64) -> Result<u32, Problem> {
     }
 }
 
+/// What a field with two names says: both are read, and the first counts.
+fn either<T, U>(
+    names: [(&'static str, Option<T>); 2],
+    read: impl Fn(&'static str, T) -> Result<U, Problem>,
+) -> Result<Option<U>, Problem> {
+    let [first, second] = names.map(|(name, value)| value.map(|value| read(name, value)).transpose());
+    let second = second?;
+    Ok(first?.or(second))
+}
+
+/// A string or a list of them, that answers can be ended by.
+fn stops(name: &'static str, given: &Json) -> Result<Vec<String>, Problem> {
+    let wrong = || Problem::field(name, "must be a string or a list of strings");
+    let stops: Vec<String> = match given {
+        Json::Null => Vec::new(),
+        Json::String(stop) if stop.is_empty() => Vec::new(),
+        Json::String(stop) => vec![stop.clone()],
+        Json::Array(list) => {
+            let texts = list.iter().map(|stop| stop.as_str().map(str::to_owned).ok_or_else(wrong));
+            texts.collect::<Result<_, _>>()?
+        }
+        Json::Bool(_) | Json::Number(_) | Json::Object(_) => return Err(wrong()),
+    };
+    // Here, for who only loads a model asks no engine.
+    stop::check(&stops).map_err(|error| {
+        let message = error.to_string();
+        let rest = message.strip_prefix("stop").unwrap_or(&message);
+        Problem { message: format!("{name}{rest}"), ..Problem::field(name, "") }
+    })?;
+    Ok(stops)
+}
+
 /// Some say -1 for as many as there are.
-fn penalty_window(value: i64) -> Result<u32, Problem> {
-    let most = kauri_engine::sample::PENALTY_WINDOW_MAX;
+fn penalty_window(name: &'static str, value: i64) -> Result<u32, Problem> {
+    let most = sample::PENALTY_WINDOW_MAX;
     match value {
         -1 => Ok(most),
         0.. if value <= i64::from(most) => Ok(value as u32),
-        _ => Err(Problem::field("penalty_window", format!("must be from 0 to {most}, not {value}"))),
+        _ => Err(Problem::field(name, format!("must be from 0 to {most}, not {value}"))),
     }
 }
 
@@ -227,6 +294,17 @@ mod tests {
     }
 
     #[test]
+    fn numbers_beside_a_limit_do_not_become_it() {
+        let penalty = |value: f64| read(&json!({ "presence_penalty": value })).unwrap().sampling(&defaults());
+        assert_eq!(penalty(2.0).unwrap().presence_penalty, 2.0);
+        assert_eq!(penalty(0.7).unwrap().presence_penalty, 0.7);
+        assert!(penalty(2.000_000_000_000_000_4).is_err() && penalty(-2.000_000_000_000_000_4).is_err());
+        assert!(penalty(1.999_999_999_999_999_8).unwrap().presence_penalty < 2.0);
+        let top_p = |value: f64| read(&json!({ "top_p": value })).unwrap().sampling(&defaults());
+        assert!(top_p(1e-60).is_ok() && top_p(0.0).is_err() && top_p(1.000_000_000_000_000_2).is_err());
+    }
+
+    #[test]
     fn every_number_that_makes_no_sense_is_named() {
         let fields = [
             "temperature",
@@ -236,6 +314,9 @@ mod tests {
             "frequency_penalty",
             "presence_penalty",
             "repetition_penalty",
+            "repeat_penalty",
+            "penalty_window",
+            "repeat_last_n",
             "typical_p",
             "xtc_probability",
             "mirostat_eta",
@@ -266,7 +347,26 @@ mod tests {
             let problem = read(&json!({ "logit_bias": value })).unwrap().logit_bias(70).unwrap_err();
             assert_eq!(problem.param.as_deref(), Some(field));
         }
-        assert_eq!(read(&json!({ "stop": [1] })).unwrap().stops().unwrap_err().param.as_deref(), Some("stop"));
+        for (name, other, value) in [
+            ("repeat_penalty", "repetition_penalty", json!(0)),
+            ("repeat_last_n", "penalty_window", json!(9000)),
+            ("repetition_penalty", "repeat_penalty", json!(101)),
+        ] {
+            let read = read(&json!({ name: value, other: 1 })).unwrap();
+            let problem = read.sampling(&defaults()).expect_err(name);
+            assert_eq!(problem.param.as_deref(), Some(name), "the other is no excuse");
+        }
+        let both = read(&json!({ "stop": "a", "stop_sequences": [""] })).unwrap();
+        assert_eq!(both.stops().unwrap_err().param.as_deref(), Some("stop_sequences"));
+        for field in ["stop", "stop_sequences"] {
+            for value in
+                [json!([1]), json!({}), json!([""]), json!(["a", ""]), json!("x".repeat(1025)), json!(vec!["a"; 17])]
+            {
+                let problem = read(&json!({ field: value })).unwrap().stops().expect_err(field);
+                assert_eq!(problem.param.as_deref(), Some(field), "{value}");
+                assert!(problem.message.starts_with(field), "{}", problem.message);
+            }
+        }
         assert!(read(&json!({ "seed": 1.5 })).unwrap().sampling(&defaults()).is_err());
     }
 
@@ -279,5 +379,8 @@ mod tests {
         assert_eq!((sampling.temperature, sampling.top_p, sampling.top_k, sampling.seed), (1.0, 1.0, 0, u64::MAX));
         assert_eq!(read(&json!({ "max_tokens": u64::MAX })).unwrap().max_tokens(), Ok(Some(u32::MAX as usize)));
         assert_eq!(read(&json!({ "stop": "a" })).unwrap().stops(), Ok(vec!["a".to_owned()]));
+        assert_eq!(read(&json!({ "stop": "", "stop_sequences": ["a"] })).unwrap().stops(), Ok(Vec::new()));
+        let penalty = read(&json!({ "repeat_penalty": 1.5, "repeat_last_n": -1 })).unwrap().sampling(&stated).unwrap();
+        assert_eq!((penalty.repetition_penalty, penalty.penalty_window), (1.5, sample::PENALTY_WINDOW_MAX));
     }
 }
