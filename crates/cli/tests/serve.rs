@@ -110,6 +110,28 @@ fn every_parameter_does_what_it_says() {
 }
 
 #[test]
+fn likely_tokens_are_the_models_own_or_those_that_were_drawn_from() {
+    let server = Server::start(&[]);
+    for is_drawn in [false, true] {
+        let more = json!({ "temperature": 1, "top_k": 2, "seed": 1, "max_tokens": 8, "logprobs": true, "top_logprobs": 5, "post_sampling_probs": is_drawn });
+        let answer = server.ask(CHAT, &chat("Tell me a story.", &more));
+        let told = answer["choices"][0]["logprobs"]["content"].as_array().expect("tokens");
+        let of = |token: &Json| token["logprob"].as_f64().expect("a number").exp();
+        let of_two = told.iter().map(|token| {
+            let likely = token["top_logprobs"].as_array().expect("a list");
+            // One that is all but certain leaves no other to draw.
+            assert!(if is_drawn { (1..=2).contains(&likely.len()) } else { likely.len() == 5 }, "{token}");
+            let mut first = likely.iter().take(2);
+            let is_it = |one: &Json| one["token"] == token["token"] && (of(one) - of(token)).abs() < 1e-3;
+            assert!(first.clone().any(is_it), "{token}");
+            first.by_ref().map(of).sum::<f64>()
+        });
+        let least = of_two.fold(1.0, f64::min);
+        assert_eq!(least > 0.999, is_drawn, "two of all tokens, or the two that were left: {least}");
+    }
+}
+
+#[test]
 fn a_number_is_refused_by_the_name_that_it_was_given_by() {
     let server = Server::start(&[]);
     let near = r#"{"messages": [{"role": "user", "content": "?"}], "presence_penalty": 2.0000000000000004}"#;
