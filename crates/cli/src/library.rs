@@ -121,15 +121,23 @@ impl Library {
         Ok(path)
     }
 
+    /// The file or folder of the model called `word`, where it is on this machine.
+    ///
+    /// # Errors
+    /// When the word stands for nothing.
+    pub fn find(&self, word: &str) -> Result<Option<PathBuf>, BadInput> {
+        Ok(local::find(&self.places, &self.parse(word)?))
+    }
+
     /// The file or folder of the model called `word`, pulled if it is not here and that is wanted.
     ///
     /// # Errors
     /// When there is none, or it cannot be had.
     pub fn locate(&self, word: &str, wish: PullOptions) -> anyhow::Result<PathBuf> {
-        let reference = self.parse(word)?;
-        if let Some(path) = local::find(&self.places, &reference) {
+        if let Some(path) = self.find(word)? {
             return Ok(path);
         }
+        let reference = self.parse(word)?;
         if wish.offline {
             bail!(BadInput(format!("{word} is not on this machine, and --offline says to pull nothing")));
         }
@@ -169,6 +177,23 @@ pub fn locate(word: Option<&str>, wish: PullOptions) -> anyhow::Result<Option<St
     }
     let path = Library::open()?.locate(word, wish)?;
     Ok(Some(path_text(&path)?))
+}
+
+/// The file of a model that is on this machine already: nothing is pulled, and nobody is asked.
+///
+/// # Errors
+/// When it is not here: how it would come.
+pub fn find(word: &str) -> anyhow::Result<String> {
+    if resolve::is_model(word) {
+        return Ok(word.to_owned());
+    }
+    let path = Library::open()?.find(word)?;
+    let path = path.ok_or_else(|| {
+        BadInput(format!(
+            "{word} is not on this machine: there is no such file, and none was pulled (kauri pull {word})"
+        ))
+    })?;
+    Ok(path_text(&path)?)
 }
 
 /// A path as the engine takes it.

@@ -4,6 +4,7 @@ mod kauri;
 
 use std::fmt::Write;
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -72,6 +73,39 @@ fn models_and_keys_are_read_again() {
         "{}",
         said.body
     );
+}
+
+#[test]
+fn reading_again_brings_nothing_here_and_asks_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("kauri.toml");
+    let text = |more: &str| format!("yes = true\ncontext = 64\nmodels = [\"one=kauri-nano\"{more}]\n");
+    fs::write(&file, text("")).expect("written");
+    let hub = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    hub.set_nonblocking(true).expect("it can be asked");
+    let address = format!("http://{}", hub.local_addr().expect("an address"));
+    let server = Server::start_as(&["--config", file.to_str().expect("a name")], |command| {
+        for name in ["HF_HOME", "HF_HUB_CACHE", "HF_TOKEN_PATH", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", folder.path()).env("HF_ENDPOINT", address).env("NO_PROXY", "*");
+    });
+    // At the start it would be pulled: the file says yes.
+    fs::write(&file, text(", \"two=hf:somebody/something-GGUF:Q8_0\"")).expect("written");
+    hang_up(&server);
+    let said = server.wait_for_word("nothing is changed");
+    assert!(
+        said.contains("hf:somebody/something-GGUF:Q8_0 is not on this machine") && said.contains("kauri pull"),
+        "{said}"
+    );
+    assert_eq!(models(&server, ALICE), (200, vec!["one".to_owned()]));
+    let asked = hub.accept().expect_err("the hub is asked");
+    assert_eq!(asked.kind(), std::io::ErrorKind::WouldBlock);
+    // What is here is taken up.
+    fs::write(&file, text(", \"two=kauri-nano\"")).expect("written");
+    hang_up(&server);
+    server.wait_for_word("read again: 2 models");
+    assert_eq!(models(&server, ALICE), (200, vec!["one".to_owned(), "two".to_owned()]));
 }
 
 #[test]

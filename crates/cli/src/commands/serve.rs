@@ -10,7 +10,9 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use kauri_engine::{DEFAULT_NAME, Options, Serving, local};
-use kauri_server::{BodyLimits, ConnectionLimits, Entry, Error, Keys, Loading, Log, Settings, Socket, TlsFiles};
+use kauri_server::{
+    BodyLimits, ConnectionLimits, Entry, Error, Keys, Loading, Log, Settings, Socket, TlsFiles,
+};
 
 use crate::cache_options::{CacheOptions, gigabytes};
 use crate::failure::{BadInput, about_model};
@@ -184,7 +186,8 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (first, setup) = (arguments, Setup::read(arguments)?);
+    let locate = |word: &str, pull| Ok(library::locate(Some(word), pull)?.unwrap_or_else(|| word.to_owned()));
+    let (first, setup) = (arguments, Setup::read(arguments, locate)?);
     let arguments = &setup.arguments;
     for model in &setup.models {
         warming::bring(Some(&model.source), arguments.engine.lock);
@@ -211,7 +214,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         reread: {
             let first = first.clone();
             Arc::new(move || {
-                let setup = Setup::read(&first).map_err(|error| format!("{error:#}"))?;
+                // A server that runs brings nothing here, and asks nobody at the terminal it was started from.
+                let setup = Setup::read(&first, |word, _| library::find(word));
+                let setup = setup.map_err(|error| format!("{error:#}"))?;
                 Ok((setup.models, setup.others, setup.keys))
             })
         },
@@ -249,7 +254,11 @@ struct Setup {
 }
 
 impl Setup {
-    fn read(arguments: &Arguments) -> anyhow::Result<Self> {
+    /// Reads all of it; `locate` says where a model lies.
+    fn read(
+        arguments: &Arguments,
+        locate: impl Fn(&str, PullOptions) -> anyhow::Result<String>,
+    ) -> anyhow::Result<Self> {
         let (arguments, keys) = match &arguments.config {
             None => (arguments.clone(), None),
             Some(path) => {
@@ -264,14 +273,17 @@ impl Setup {
                 Keys::parse(&input::file(file)?).map_err(|error| BadInput(format!("{}: {error}", file.display())))?
             }
         };
-        let models = models(&arguments)?;
+        let models = models(&arguments, locate)?;
         let others = if arguments.only { Vec::new() } else { others()? };
         Ok(Self { arguments, models, others, keys })
     }
 }
 
-/// The models that are named, each where it lies on this machine: what is missing is pulled.
-fn models(arguments: &Arguments) -> anyhow::Result<Vec<Entry>> {
+/// The models that are named, each where it lies on this machine.
+fn models(
+    arguments: &Arguments,
+    locate: impl Fn(&str, PullOptions) -> anyhow::Result<String>,
+) -> anyhow::Result<Vec<Entry>> {
     let words = if arguments.models.is_empty() { vec![DEFAULT_NAME.to_owned()] } else { arguments.models.clone() };
     let mut models: Vec<Entry> = Vec::new();
     for word in &words {
@@ -282,9 +294,7 @@ fn models(arguments: &Arguments) -> anyhow::Result<Vec<Entry>> {
         models.push(entry);
     }
     for model in &mut models {
-        if let Some(path) = library::locate(Some(&model.source), arguments.pull)? {
-            model.source = path;
-        }
+        model.source = locate(&model.source, arguments.pull)?;
     }
     Ok(models)
 }

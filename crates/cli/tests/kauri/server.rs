@@ -3,7 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
@@ -13,6 +14,8 @@ pub struct Server {
     child: Child,
     /// Where it listens, as `127.0.0.1:PORT`.
     pub address: String,
+    /// What it wrote on standard error since it listens.
+    words: Arc<Mutex<String>>,
 }
 
 /// What it said.
@@ -29,22 +32,49 @@ pub struct Said {
 impl Server {
     /// Starts `kauri serve` with a port of its own and waits until it listens.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_kauri"))
+        Self::start_as(arguments, |_| ())
+    }
+
+    /// The same for somebody whose environment is as `set` leaves it.
+    pub fn start_as(arguments: &[&str], set: impl FnOnce(&mut Command)) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kauri"));
+        command
             .args(["serve", "--port", "0"])
             .args(if arguments.contains(&"--threads") { &[][..] } else { &["--threads", "1"] })
             .args(arguments)
             .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary runs");
+            .stderr(Stdio::piped());
+        set(&mut command);
+        let mut child = command.spawn().expect("the binary runs");
         let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut line = String::new();
         lines.read_line(&mut line).expect("a line");
         let address = line.trim().strip_prefix("listening on http://");
         let address = address.unwrap_or_else(|| panic!("it says {line:?}")).to_owned();
         // What else it may say is not to fill the pipe.
-        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-        Self { child, address }
+        let words: Arc<Mutex<String>> = Arc::default();
+        let heard = Arc::clone(&words);
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                let mut heard = heard.lock().expect("whole");
+                heard.push_str(&line);
+                heard.push('\n');
+            }
+        });
+        Self { child, address, words }
+    }
+
+    /// Waits until it has written something with `part` in it on standard error; the line.
+    pub fn wait_for_word(&self, part: &str) -> String {
+        let start = Instant::now();
+        loop {
+            let words = self.words.lock().expect("whole").clone();
+            if let Some(line) = words.lines().find(|line| line.contains(part)) {
+                return line.to_owned();
+            }
+            assert!(start.elapsed() < Duration::from_mins(1), "it does not say {part:?}:\n{words}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// A connection to it.
