@@ -2,17 +2,14 @@
 //!
 //! Only hashes of keys are kept, and they are compared in constant time: how long a refusal takes tells nothing of a key.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use bytes::Bytes;
-use http_body::{Frame, SizeHint};
 
 use crate::error::Problem;
+use crate::watched::{Watch, watched};
 
 /// Seconds after which a key that has as many requests open as it may should try again.
 const RETRY_S: u32 = 1;
@@ -159,38 +156,15 @@ impl Held {
 
     /// Holds the key until a response is sent.
     pub fn until_end_of(self, body: Body) -> Body {
-        Body::new(Holding { body, _held: self })
+        watched(body, self)
     }
 }
+
+impl Watch for Held {}
 
 impl Drop for Held {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-struct Holding {
-    body: Body,
-    _held: Held,
-}
-
-impl http_body::Body for Holding {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

@@ -21,6 +21,7 @@ mod metrics;
 mod models;
 mod routes;
 mod sse;
+mod watched;
 mod wire;
 
 use std::io;

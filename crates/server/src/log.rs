@@ -3,15 +3,12 @@
 //! What was said is never in it: no text of a request or an answer, and no key but its name.
 
 use std::io::Write;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use bytes::Bytes;
-use http_body::{Body as _, Frame, SizeHint};
 use serde::Serialize;
 
+use crate::watched::{Watch, watched};
 use crate::wire::now;
 
 /// What is written of each request.
@@ -49,7 +46,7 @@ pub struct Line {
 impl Log {
     /// Watches an answer to its end.
     pub fn watch(self, body: Body, line: Line, came: Instant) -> Body {
-        if self == Self::Nothing { body } else { Body::new(Watched { log: self, body, line, came }) }
+        if self == Self::Nothing { body } else { watched(body, Writer { log: self, line, came }) }
     }
 
     fn text(self, line: &Line) -> String {
@@ -66,47 +63,26 @@ impl Log {
     }
 }
 
-struct Watched {
+/// Writes the line when it is dropped.
+struct Writer {
     log: Log,
-    body: Body,
     line: Line,
     came: Instant,
 }
 
-impl http_body::Body for Watched {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let next = Pin::new(&mut self.body).poll_frame(context);
-        match &next {
-            Poll::Ready(Some(Ok(frame))) => {
-                self.line.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-                // Where the length is known, nobody asks for what is behind the last.
-                self.line.is_complete = self.body.is_end_stream();
-            }
-            Poll::Ready(None) => self.line.is_complete = true,
-            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
-        }
-        next
+impl Watch for Writer {
+    fn sent(&mut self, bytes: u64) {
+        self.line.bytes += bytes;
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+    fn ended(&mut self) {
+        self.line.is_complete = true;
     }
 }
 
-impl Drop for Watched {
+impl Drop for Writer {
     fn drop(&mut self) {
         self.line.time = now();
-        self.line.is_complete |= self.body.is_end_stream();
         self.line.ms = rounded_ms(self.came.elapsed());
         // A line at once, so that lines of different threads do not mix; where nobody takes it, nobody wants it.
         _ = std::io::stderr().lock().write_all(self.log.text(&self.line).as_bytes());
