@@ -2,7 +2,8 @@
 
 mod kauri;
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use kauri::kauri;
@@ -509,7 +510,7 @@ fn models_are_loaded_when_they_are_asked_for() {
         std::fs::copy(&nano, &copy).expect("copied");
         copy.to_str().expect("a name").to_owned()
     });
-    let server = Server::start(&[&copies[0], &copies[1], &format!("other={}", copies[2]), "--loaded", "2"]);
+    let mut server = Server::start(&[&copies[0], &copies[1], &format!("other={}", copies[2]), "--loaded", "2"]);
     let states = || -> Vec<(String, String)> {
         let models = server.get("/v1/models").json();
         let word = |model: &Json, name: &str| model[name].as_str().expect("a word").to_owned();
@@ -526,6 +527,15 @@ fn models_are_loaded_when_they_are_asked_for() {
         assert_eq!(states.iter().map(|(_, state)| state.as_str()).collect::<Vec<_>>(), expected);
     };
     states_are(["loaded", "loaded", "unloaded"]);
+    let heard = changes(&server);
+    let hears = |expected: &[(&str, &str)]| {
+        for &(id, state) in expected {
+            let change = heard.recv_timeout(Duration::from_mins(1)).expect("a change");
+            assert_eq!((&change["id"], &change["state"]), (&json!(id), &json!(state)), "{change}");
+            assert_eq!(change["reason"].is_string(), state == "failed", "{change}");
+        }
+    };
+    hears(&[("a", "loaded"), ("b", "loaded"), ("other", "unloaded")]);
     let long =
         json!({ "model": "a", "max_tokens": 300, "stream": true, "temperature": 1, "logit_bias": { "2": -100 } });
     let long = chat("Tell me a story.", &long).to_string();
@@ -539,6 +549,7 @@ fn models_are_loaded_when_they_are_asked_for() {
     let answer = ask("other");
     assert!(answer["model"] == "other" && content(&answer).contains("inference engine"), "{answer}");
     states_are(["unloaded", "loaded", "loaded"]);
+    hears(&[("other", "loading"), ("a", "unloaded"), ("other", "loaded")]);
     let mut rest = String::new();
     stream.read_to_string(&mut rest).expect("the rest");
     let end = &rest[rest.len().saturating_sub(600)..];
@@ -553,6 +564,7 @@ fn models_are_loaded_when_they_are_asked_for() {
     let failed = server.post(CHAT, &chat("?", &json!({ "model": "a" })));
     assert!(failed.status == 503 && failed.headers.contains("retry-after"), "{failed:?}");
     states_are(["failed", "loaded", "loaded"]);
+    hears(&[("a", "loading"), ("a", "failed")]);
     assert_eq!(ask("b")["model"], "b");
     // A model is let go of when its time is over.
     server.ask("/api/generate", &json!({ "model": "b", "keep_alive": 0 }));
@@ -561,4 +573,24 @@ fn models_are_loaded_when_they_are_asked_for() {
         assert!(start.elapsed() < Duration::from_secs(10), "it stays");
         std::thread::sleep(Duration::from_millis(50));
     }
+    hears(&[("b", "unloaded")]);
+    // Nobody waits for who listens.
+    server.terminate();
+    assert_eq!(server.wait(), Some(0));
+    assert!(heard.recv().is_err(), "the stream is over, and nothing else was said");
+}
+
+/// What `/events` says from now on.
+fn changes(server: &Server) -> Receiver<Json> {
+    let (sender, receiver) = channel();
+    let mut stream = server.connect();
+    stream.write_all(server.text("GET", "/events", &[], "").as_bytes()).expect("sent");
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if let Some(data) = line.strip_prefix("data: ") {
+                _ = sender.send(serde_json::from_str(data).expect("JSON"));
+            }
+        }
+    });
+    receiver
 }

@@ -243,6 +243,8 @@ pub fn serve(settings: Settings, listening: impl FnOnce(&str)) -> Result<(), Err
         let end = async move {
             told.await;
             draining.drains.store(true, Ordering::Release);
+            // Who listens for changes is not waited for.
+            draining.models.tell();
         };
         let metrics = Arc::clone(&app.metrics);
         listen::serve(door, tls, routes::router(app), settings.connection_limits, metrics, end).await;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use kauri_engine::{DEFAULT_NAME, Engine, Inspection, Options, Remembering, Service, Serving, Status, Tokenizer};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 
 use crate::answers::blocking;
 use crate::desk::Desk;
@@ -63,6 +63,8 @@ pub struct Models {
     slots: Mutex<Vec<Slot>>,
     /// Held by who loads: one at a time.
     turn: tokio::sync::Mutex<()>,
+    /// Says that something has become of a model.
+    changes: watch::Sender<()>,
 }
 
 /// A model that can be had.
@@ -161,7 +163,8 @@ impl Models {
             (slot.resident, slot.asked) = (Some(Arc::new(resident)), Some(Instant::now()));
         }
         slots.extend(beside(entries, others).into_iter().filter_map(|entry| Slot::find(entry).ok()));
-        Ok(Self { loading, slots: Mutex::new(slots), turn: tokio::sync::Mutex::default() })
+        let (changes, turn) = (watch::Sender::new(()), tokio::sync::Mutex::default());
+        Ok(Self { loading, slots: Mutex::new(slots), turn, changes })
     }
 
     /// Makes these the models that there are, with those of `others` that can be read. Those that there were already stay as they are; what is
@@ -181,6 +184,8 @@ impl Models {
         let places: Vec<usize> = entries.iter().chain(others).filter_map(place).collect();
         let mut found: Vec<Option<Slot>> = found.into_iter().map(Some).collect();
         *slots = places.into_iter().filter_map(|place| found[place].take()).collect();
+        drop(slots);
+        self.tell();
         Ok(())
     }
 
@@ -202,7 +207,6 @@ impl Models {
         self.change(&known.entry, |slot| slot.is_loading = true);
         let (wanted, loading) = (known.clone(), self.loading.clone());
         let loaded = blocking(move || Resident::load(&wanted, &loading)).await;
-        self.change(&known.entry, |slot| slot.is_loading = false);
         let failure = match loaded {
             Ok(Ok(resident)) => {
                 let resident = Arc::new(resident);
@@ -210,17 +214,19 @@ impl Models {
                 // Where it is no more, it answers this request and ends.
                 if let Some(place) = slots.iter().position(|slot| slot.known.entry == known.entry) {
                     let slot = &mut slots[place];
-                    (slot.resident, slot.asked, slot.failure) =
-                        (Some(Arc::clone(&resident)), Some(Instant::now()), None);
+                    (slot.resident, slot.asked) = (Some(Arc::clone(&resident)), Some(Instant::now()));
+                    (slot.is_loading, slot.failure) = (false, None);
                     self.make_room(&mut slots, place);
                 }
+                drop(slots);
+                self.tell();
                 return Ok(resident);
             }
             Ok(Err(error)) => error.to_string(),
             Err(problem) => problem.message,
         };
         let message = format!("{:?} cannot be loaded: {failure}", known.entry.name);
-        self.change(&known.entry, |slot| slot.failure = Some(failure));
+        self.change(&known.entry, |slot| (slot.is_loading, slot.failure) = (false, Some(failure)));
         Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message)
             .with_code("model_not_loaded")
             .retry_after(LOAD_RETRY_S))
@@ -239,6 +245,17 @@ impl Models {
         if let Some(slot) = self.slots().iter_mut().find(|slot| slot.known.entry == *entry) {
             change(slot);
         }
+        self.tell();
+    }
+
+    /// Hears that something has become of a model; what, [`Models::all`] says.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// Says to those who listen that there is something to look at.
+    pub fn tell(&self) {
+        self.changes.send_replace(());
     }
 
     /// Lets go of those that were asked for longest ago, but for the one that was just loaded.
@@ -252,6 +269,7 @@ impl Models {
 
     /// Lets go of those that nobody asked for in their time.
     pub fn let_idle_go(&self) {
+        let mut went = false;
         for slot in self.slots().iter_mut() {
             let keep = match slot.keep {
                 Some(Keep::For(time)) => Some(time),
@@ -261,8 +279,11 @@ impl Models {
             // Whoever is being answered holds it, too.
             let is_idle = slot.resident.as_ref().is_some_and(|resident| Arc::strong_count(resident) == 1);
             if is_idle && keep.is_some_and(|time| slot.asked.is_none_or(|asked| asked.elapsed() >= time)) {
-                (slot.resident, slot.keep) = (None, None);
+                (slot.resident, slot.keep, went) = (None, None, true);
             }
+        }
+        if went {
+            self.tell();
         }
     }
 

@@ -3,6 +3,7 @@
 mod chat_completions;
 mod completions;
 mod embeddings;
+mod events;
 mod health;
 mod messages;
 mod metrics;
@@ -44,6 +45,7 @@ fn endpoints() -> Vec<Endpoint> {
         get("/api/tags", ollama::catalogue::tags, ollama::catalogue::tags_sheet()),
         get("/api/version", ollama::catalogue::version, ollama::catalogue::version_sheet()),
         post("/detokenize", tokens::detokenize, tokens::detokenize_sheet()),
+        get("/events", events::events, events::sheet()),
         get("/health", health::health, health::health_sheet()),
         post("/infill", completions::infill, completions::infill_sheet()),
         get("/metrics", metrics::metrics, metrics::sheet()),

@@ -19,7 +19,7 @@ use crate::answers::Answers;
 use crate::error::Problem;
 
 /// How long nothing may be said: proxies and clients give up on connections that are silent.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// About how much is handed over at a time.
 const FRAME_BYTES: usize = 16 << 10;
 
@@ -64,6 +64,15 @@ impl Page {
         self.0.extend_from_slice(text.as_bytes());
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is written, as it goes out; the page is empty again.
+    pub fn take(&mut self) -> Bytes {
+        Bytes::from(std::mem::take(&mut self.0))
+    }
+
     fn json(&mut self, data: &impl Serialize) {
         serde_json::to_writer(&mut self.0, data).expect("what is told is JSON, and memory takes it");
     }
@@ -81,8 +90,12 @@ pub fn stream(kind: Kind, answers: Answers, mut dictation: impl Dictation) -> Re
     let mut page = Page::default();
     dictation.begin(&mut page);
     let silence = Box::pin(sleep(SILENCE_MAX));
-    let body = Stream { answers: Some(answers), dictation, page, silence };
-    let mut response = Response::new(Body::new(body));
+    response(kind, Body::new(Stream { answers: Some(answers), dictation, page, silence }))
+}
+
+/// A response that goes on as its body does.
+pub fn response(kind: Kind, body: Body) -> Response {
+    let mut response = Response::new(body);
     let kind = match kind {
         Kind::Events => "text/event-stream",
         Kind::Lines => "application/x-ndjson",
@@ -126,16 +139,15 @@ impl<D: Dictation> http_body::Body for Stream<D> {
                 }
             }
         }
-        if this.page.0.is_empty() && this.answers.is_some() && this.silence.as_mut().poll(context).is_ready() {
+        if this.page.is_empty() && this.answers.is_some() && this.silence.as_mut().poll(context).is_ready() {
             this.dictation.keep_alive(&mut this.page);
             this.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
             // The clock must be asked again to ring again.
             _ = this.silence.as_mut().poll(context);
         }
-        if !this.page.0.is_empty() {
+        if !this.page.is_empty() {
             this.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
-            let bytes = Bytes::from(std::mem::take(&mut this.page.0));
-            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            return Poll::Ready(Some(Ok(Frame::data(this.page.take()))));
         }
         if this.answers.is_none() { Poll::Ready(None) } else { Poll::Pending }
     }
