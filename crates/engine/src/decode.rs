@@ -323,6 +323,7 @@ impl<'r> Answering<'r> {
             cached_tokens: 0,
             output_tokens: 0,
             reasoning_tokens: 0,
+            queued: Duration::ZERO,
             time_to_first_token: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,

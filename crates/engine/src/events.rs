@@ -64,6 +64,8 @@ pub struct Done {
     pub output_tokens: usize,
     /// Of those, how many the model thought with.
     pub reasoning_tokens: usize,
+    /// From the request to the first step that read of its prompt.
+    pub queued: Duration,
     /// From the request to the first token.
     pub time_to_first_token: Duration,
     /// Reading the prompt.

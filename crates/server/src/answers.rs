@@ -10,9 +10,11 @@ use kauri_engine::{Call, Done, Reply, Ticket};
 use crate::App;
 use crate::ask::Ask;
 use crate::error::Problem;
+use crate::guard::Caller;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::models::Resident;
+use crate::trace::Span;
 use crate::wire::ChoiceLikelihood;
 
 /// Answers of a model to one request, in the order of [`Ask::submissions`].
@@ -25,6 +27,7 @@ pub struct Answers {
     /// Those that are not over.
     open: usize,
     metrics: Arc<Metrics>,
+    span: Option<Span>,
     /// Tokens of each prompt.
     pub prompt_tokens: Vec<usize>,
 }
@@ -44,19 +47,21 @@ impl Answers {
     ///
     /// # Errors
     /// When it cannot be asked so, or the queue is full.
-    pub async fn open(app: &App, model: Arc<Resident>, ask: Ask, caller: u64) -> Result<Self, Problem> {
+    pub async fn open(app: &App, model: Arc<Resident>, ask: Ask, caller: Caller) -> Result<Self, Problem> {
         let metrics = Arc::clone(&app.metrics);
         let work = move || {
             let service = model.service()?;
             let mailbox = Mailbox::default();
-            let submissions = ask.submissions(service, caller, &mailbox.pace())?;
+            let Caller { number, span } = caller;
+            let submissions = ask.submissions(service, number, &mailbox.pace())?;
             let (mut tickets, mut prompt_tokens) = (Vec::new(), Vec::new());
             for (choice, submission) in submissions.into_iter().enumerate() {
                 prompt_tokens.push(submission.request.prompt.len());
                 tickets.push(service.submit_to(submission, mailbox.listener(choice))?);
             }
             let (open, early) = (tickets.len(), std::collections::VecDeque::new());
-            Ok::<_, Problem>(Self { model: Arc::clone(&model), mailbox, early, tickets, open, metrics, prompt_tokens })
+            let model = Arc::clone(&model);
+            Ok::<_, Problem>(Self { model, mailbox, early, tickets, open, metrics, span, prompt_tokens })
         };
         let mut answers: Self = blocking(work).await??;
         let mut queued = 0;
@@ -86,8 +91,12 @@ impl Answers {
             Poll::Ready((_, Reply::Done(done))) => {
                 self.open -= 1;
                 self.metrics.done(done);
+                self.span.iter().for_each(|span| span.answered(&self.model.name, done));
             }
-            Poll::Ready((_, Reply::Failed(_))) => self.open -= 1,
+            Poll::Ready((_, Reply::Failed(_))) => {
+                self.open -= 1;
+                self.span.iter().for_each(Span::failed);
+            }
             Poll::Ready(_) | Poll::Pending => {}
         }
         next.map(Some)

@@ -19,6 +19,7 @@ use crate::App;
 use crate::error::{Dialect, Problem};
 use crate::keys::{Held, Keys};
 use crate::log::{Line, Log};
+use crate::trace::Span;
 use crate::wire::identifier;
 
 /// The longest name of a request that a client may give.
@@ -40,9 +41,14 @@ pub struct Doors {
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub Option<IpAddr>);
 
-/// Who asks, as the engine tells callers apart.
-#[derive(Clone, Copy, Debug)]
-pub struct Caller(pub u64);
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// As the engine tells callers apart.
+    pub number: u64,
+    /// What is told of the request, where anything is.
+    pub span: Option<Span>,
+}
 
 /// Lets a request in, or says why not.
 pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
@@ -51,12 +57,13 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
     let origin = request.headers().get(header::ORIGIN).cloned();
     let came = Instant::now();
     let line = line(&app, &request, &id);
+    let span = span(&app, &request, &id);
     let mut who = None;
     let mut response = match admit(&app, &request) {
         Err(problem) => problem.response(dialect),
         Ok(_) if request.method() == Method::OPTIONS && origin.is_some() => preflight(request.headers()),
-        Ok((caller, held)) => {
-            request.extensions_mut().insert(caller);
+        Ok((number, held)) => {
+            request.extensions_mut().insert(Caller { number, span: span.clone() });
             let endpoint = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
             let response = next.run(request).await;
             app.metrics.answered(&endpoint, response.status().as_u16());
@@ -74,8 +81,11 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
     }
     headers.insert(REQUEST_ID, id);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    let Some(line) = line else { return response };
     let status = response.status().as_u16();
+    if let Some((span, tracer)) = span.zip(app.tracer.as_ref()) {
+        response = response.map(|body| tracer.until_end_of(span, status, body));
+    }
+    let Some(line) = line else { return response };
     let line = Line { status, caller: who.unwrap_or(line.caller), ..line };
     response.map(|body| app.log.watch(body, line, came))
 }
@@ -99,7 +109,15 @@ fn line(app: &App, request: &Request, id: &HeaderValue) -> Option<Line> {
     })
 }
 
-fn admit(app: &App, request: &Request) -> Result<(Caller, Option<Held>), Problem> {
+/// What is told of a request that is posted, where anything is.
+fn span(app: &App, request: &Request, id: &HeaderValue) -> Option<Span> {
+    let tracer = app.tracer.as_ref().filter(|_| request.method() == Method::POST)?;
+    let endpoint = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str);
+    tracer.begin(request.headers(), format!("POST {endpoint}"), id.to_str().unwrap_or_default().to_owned())
+}
+
+/// Whether a request may come in: the number of who asks, and the key that let it in.
+fn admit(app: &App, request: &Request) -> Result<(u64, Option<Held>), Problem> {
     let headers = request.headers();
     let host = host_of(headers, request.uri());
     app.doors.check_host(host)?;
@@ -113,14 +131,14 @@ fn admit(app: &App, request: &Request) -> Result<(Caller, Option<Held>), Problem
         return Err(Problem::new(StatusCode::FORBIDDEN, message).with_code("origin_not_allowed"));
     }
     if request.method() == Method::OPTIONS || is_open(request.uri().path()) {
-        return Ok((Caller(0), None));
+        return Ok((0, None));
     }
     if keys.is_empty() {
         let peer = request.extensions().get::<Peer>().and_then(|peer| peer.0);
-        return Ok((Caller(peer.map_or(0, caller_of)), None));
+        return Ok((peer.map_or(0, caller_of), None));
     }
     let held = keys.admit(Keys::given(headers))?;
-    Ok((Caller(held.number()), Some(held)))
+    Ok((held.number(), Some(held)))
 }
 
 /// Whether the page that asks is the one that this server shows. That its origin is the very host that it asks is not enough: the

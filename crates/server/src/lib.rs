@@ -21,6 +21,7 @@ mod metrics;
 mod models;
 mod routes;
 mod sse;
+mod trace;
 mod watched;
 mod wire;
 
@@ -39,10 +40,12 @@ pub use keys::{GivenKey, Keys};
 pub use listen::{ConnectionLimits, TlsFiles};
 pub use log::Log;
 pub use models::{Entry, Loading};
+pub use trace::Collector;
 
 use listen::Door;
 use metrics::Metrics;
 use models::Models;
+use trace::Tracer;
 
 /// Threads that wait for the network. They do little: what takes time has threads of its own.
 const NETWORK_THREADS: usize = 2;
@@ -61,6 +64,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// What is written of each request.
     pub log: Log,
+    /// Where a span of each request is sent, if anywhere.
+    pub collector: Option<Collector>,
     /// What can be asked.
     pub models: Vec<Entry>,
     /// What can be asked, too, and is looked into as far as it can be: models of this machine that nobody named.
@@ -159,6 +164,7 @@ struct App {
     body_limits: BodyLimits,
     metrics: Arc<Metrics>,
     log: Log,
+    tracer: Option<Tracer>,
     drains: AtomicBool,
 }
 
@@ -219,13 +225,17 @@ pub fn serve(settings: Settings, listening: impl FnOnce(&str)) -> Result<(), Err
     })?;
     let models = Models::open(&settings.models, &settings.others, settings.loading);
     let models = models.map_err(|failed| Error::Model { name: failed.0.source, error: Box::new(failed.1) })?;
+    let metrics = Arc::<Metrics>::default();
+    let tracer =
+        settings.collector.map(|collector| Tracer::start(collector, Arc::clone(&metrics), Arc::clone(&notice)));
     let app = Arc::new(App {
         models,
         keys: RwLock::new(Arc::new(settings.keys)),
         doors: Doors { is_loopback, hosts: settings.hosts, origins: settings.origins },
         body_limits: settings.body_limits,
-        metrics: Arc::default(),
+        metrics: Arc::clone(&metrics),
         log: settings.log,
+        tracer: tracer.transpose()?,
         drains: AtomicBool::new(false),
     });
     network.block_on(async {
@@ -246,10 +256,12 @@ pub fn serve(settings: Settings, listening: impl FnOnce(&str)) -> Result<(), Err
             // Who listens for changes is not waited for.
             draining.models.tell();
         };
-        let metrics = Arc::clone(&app.metrics);
-        listen::serve(door, tls, routes::router(app), settings.connection_limits, metrics, end).await;
-        Ok(())
-    })
+        let router = routes::router(Arc::clone(&app));
+        listen::serve(door, tls, router, settings.connection_limits, metrics, end).await;
+        Ok::<_, Error>(())
+    })?;
+    app.tracer.iter().for_each(Tracer::finish);
+    Ok(())
 }
 
 /// Reads models and keys again each time that SIGHUP comes, and says what became of it.

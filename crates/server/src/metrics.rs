@@ -20,8 +20,11 @@ pub struct Metrics {
     prompt_tokens: AtomicU64,
     cached_tokens: AtomicU64,
     output_tokens: AtomicU64,
+    queued: Times,
     first_token: Times,
     token: Times,
+    /// Spans that no collector took.
+    pub spans_lost: AtomicU64,
     /// Connections that are open.
     pub connections: Level,
 }
@@ -66,6 +69,7 @@ impl Metrics {
         add(&self.cached_tokens, done.cached_tokens);
         add(&self.output_tokens, done.output_tokens);
         if done.output_tokens > 0 {
+            self.queued.add(done.queued);
             self.first_token.add(done.time_to_first_token);
         }
         if done.output_tokens > 1 {
@@ -84,10 +88,16 @@ impl Metrics {
             ("kauri_prompt_tokens_total", &self.prompt_tokens, "Tokens of prompts of answers that are over."),
             ("kauri_prompt_cached_tokens_total", &self.cached_tokens, "Of those, how many were known."),
             ("kauri_output_tokens_total", &self.output_tokens, "Tokens of answers that are over."),
+            ("kauri_trace_spans_lost_total", &self.spans_lost, "Spans of traces that the collector did not take."),
         ] {
             out.head(name, "counter", what);
             out.value(name, counter.load(Ordering::Relaxed));
         }
+        self.queued.text(
+            "kauri_time_in_queue_seconds",
+            "From a request to the first step that reads of its prompt.",
+            &mut out,
+        );
         self.first_token.text(
             "kauri_time_to_first_token_seconds",
             "From a request to the first token of its answer.",
@@ -217,6 +227,7 @@ mod tests {
             cached_tokens: 4,
             output_tokens: 5,
             reasoning_tokens: 0,
+            queued: ms(2),
             time_to_first_token: ms(30),
             prefill: ms(30),
             decode: ms(8),
@@ -226,6 +237,7 @@ mod tests {
         for line in [
             "kauri_requests_total{endpoint=\"/v1/models\",status=\"200\"} 2",
             "kauri_prompt_cached_tokens_total 4",
+            "kauri_time_in_queue_seconds_sum 0.002",
             "kauri_time_to_first_token_seconds_bucket{le=\"0.025\"} 0",
             "kauri_time_to_first_token_seconds_bucket{le=\"0.05\"} 1",
             "kauri_time_to_first_token_seconds_sum 0.03",

@@ -11,7 +11,7 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use kauri_engine::{DEFAULT_NAME, Options, Serving, local};
 use kauri_server::{
-    BodyLimits, ConnectionLimits, Entry, Error, Keys, Loading, Log, Settings, Socket, TlsFiles,
+    BodyLimits, Collector, ConnectionLimits, Entry, Error, Keys, Loading, Log, Settings, Socket, TlsFiles,
 };
 
 use crate::cache_options::{CacheOptions, gigabytes};
@@ -94,6 +94,11 @@ struct NetworkOptions {
     /// Write a line of each request to standard error when its answer is over, as text or as JSON; no word of what was said.
     #[arg(long, value_name = "FORM")]
     log: Option<LogForm>,
+
+    /// Send a span of each request that is posted to an OpenTelemetry collector, by OTLP over HTTP: its address, such as
+    /// <http://127.0.0.1:4318>.
+    #[arg(long, value_name = "URL", value_parser = Collector::parse)]
+    trace_to: Option<Collector>,
 
     /// A file of API keys, one a line: a name, the key, and perhaps open=N for the most requests it may have open at a time.
     #[arg(long, value_name = "FILE")]
@@ -207,6 +212,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Some(LogForm::Text) => Log::Text,
             Some(LogForm::Json) => Log::Json,
         },
+        collector: network.trace_to.clone(),
         models: setup.models,
         others: setup.others,
         loading: arguments.loading(),

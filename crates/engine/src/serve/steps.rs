@@ -67,6 +67,8 @@ struct Live {
     /// The token chosen last and those that had to follow it; at first, those that came with the prompt.
     written: Vec<u32>,
     came: Instant,
+    /// Whether a step was in which its prompt was read.
+    is_begun: bool,
     first: Option<Instant>,
     done: Done,
 }
@@ -189,6 +191,7 @@ impl Steps {
             cached_tokens: 0,
             output_tokens: 0,
             reasoning_tokens: 0,
+            queued: Duration::ZERO,
             time_to_first_token: Duration::ZERO,
             prefill: Duration::ZERO,
             decode: Duration::ZERO,
@@ -208,6 +211,7 @@ impl Steps {
             fault: None,
             written: forced,
             came: Instant::now(),
+            is_begun: false,
             first: None,
             done,
         };
@@ -303,6 +307,9 @@ impl Steps {
             batch.push(tokens, work.start, pages, slot, reach, usize::from(work.output));
             if work.output {
                 rows.push(work.id);
+            }
+            if let Some(live) = live.get_mut(&work.id).filter(|live| !live.is_begun) {
+                (live.is_begun, live.done.queued) = (true, live.came.elapsed());
             }
         }
         // A step may only bring pages.

@@ -119,7 +119,7 @@ async fn fill_in(app: &App, caller: Caller, request: Request) -> Result<Response
     };
     let (ask, name) = blocking(read).await??;
     let model = app.models.get(name.as_deref()).await?;
-    let answers = Answers::open(app, model, ask, caller.0).await?;
+    let answers = Answers::open(app, model, ask, caller).await?;
     let name = answers.model.name.clone();
     let whole = answers.whole().await?;
     let whole = whole.into_iter().next().ok_or_else(|| Problem::internal("there is no answer"))?;
@@ -140,7 +140,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
     let bytes = body::read(request, app.body_limits).await?;
     let (ask, manner) = blocking(move || read(&Fields::parse(&bytes)?)).await??;
     let model = app.models.get(manner.model.as_deref()).await?;
-    let answers = Answers::open(app, model, ask, caller.0).await?;
+    let answers = Answers::open(app, model, ask, caller).await?;
     let echoes = manner.echoes(&answers);
     if manner.is_stream {
         let chunks = Chunks::new(&answers, &manner, echoes);

@@ -153,7 +153,7 @@ async fn create(app: &App, caller: Caller, request: Request) -> Result<Response,
     let bytes = body::read(request, app.body_limits).await?;
     let (ask, manner) = blocking(move || read(&Fields::parse(&bytes)?, true)).await??;
     let model = app.models.get(manner.model.as_deref()).await?;
-    let answers = Answers::open(app, model, ask, caller.0).await?;
+    let answers = Answers::open(app, model, ask, caller).await?;
     if manner.is_stream {
         let events = Events::new(&answers);
         return Ok(sse::stream(sse::Kind::Events, answers, events));

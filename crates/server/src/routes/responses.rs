@@ -94,7 +94,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
     let bytes = body::read(request, app.body_limits).await?;
     let (ask, mut manner) = blocking(move || read(&Fields::parse(&bytes)?)).await??;
     let model = app.models.get(manner.model.as_deref()).await?;
-    let answers = Answers::open(app, model, ask, caller.0).await?;
+    let answers = Answers::open(app, model, ask, caller).await?;
     manner.frame["model"] = answers.model.name.clone().into();
     if manner.is_stream {
         return Ok(sse::stream(sse::Kind::Events, answers, Events::new(manner.frame)));

@@ -282,6 +282,7 @@ mod tests {
             cached_tokens: 20,
             output_tokens: 11,
             reasoning_tokens: 0,
+            queued: Duration::ZERO,
             time_to_first_token: Duration::from_millis(500),
             prefill: Duration::from_millis(500),
             decode: Duration::from_millis(100),

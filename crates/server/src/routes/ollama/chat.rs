@@ -87,7 +87,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
     let keep = sent.keep()?;
     let model = app.models.get(sent.model.as_deref()).await?;
     keep.into_iter().for_each(|keep| app.models.keep(&model.name, keep));
-    let answers = Answers::open(app, model, ask, caller.0).await?;
+    let answers = Answers::open(app, model, ask, caller).await?;
     Place::Message.respond(answers, sent.stream.unwrap_or(true)).await
 }
 

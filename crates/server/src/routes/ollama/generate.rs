@@ -61,7 +61,7 @@ async fn answer(app: &App, caller: Caller, request: Request) -> Result<Response,
             json!({ "model": model.name, "created_at": now(), "response": "", "done": true, "done_reason": "load" });
         return Ok(Json(loaded).into_response());
     };
-    let answers = Answers::open(app, model, ask, caller.0).await?;
+    let answers = Answers::open(app, model, ask, caller).await?;
     Place::Response.respond(answers, sent.stream.unwrap_or(true)).await
 }
 
