@@ -55,6 +55,7 @@ const STACK_BYTES: usize = 64 << 20;
 /// Schemas that come to no more levels are compiled on the caller's stack: under 1 MB. A thread of its own, with memory that no other
 /// has touched, takes as long as compiling.
 const LEVELS_HERE_MAX: usize = 48;
+const BYTES_HERE_MAX: usize = 1 << 18;
 /// Space between the parts of JSON: a blank, or a line end and what indents the next line. Without a bound a model may write
 /// blanks until the window is full.
 const SPACE: &str = r"[ \t]|\r?\n[ \t]{0,40}";
@@ -108,7 +109,7 @@ impl Grammar {
     /// Whether it is a schema that is read on little of a stack.
     fn is_shallow(&self) -> bool {
         match self {
-            Self::JsonSchema(text) => levels(text) <= LEVELS_HERE_MAX,
+            Self::JsonSchema(text) => text.len() <= BYTES_HERE_MAX && levels(text) <= LEVELS_HERE_MAX,
             Self::Json | Self::JsonObject => true,
             Self::Regex(_) | Self::Lark(_) | Self::Gbnf(_) | Self::Choice(_) | Self::Calls(_) => false,
         }

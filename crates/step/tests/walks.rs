@@ -269,11 +269,9 @@ fn reason(error: &Error, schema: &Value) -> String {
         Error::Limit { what, .. } => format!("more {what} than accepted"),
         Error::Impossible { .. } => "nothing obeys it".to_owned(),
         Error::TooComplex(_) => "too complex".to_owned(),
-        Error::Invalid { .. }
-        | Error::Syntax { .. }
-        | Error::InTool { .. }
-        | Error::NoToken
-        | Error::Disobeyed(_) => panic!("{error}: {schema}"),
+        Error::Invalid { .. } | Error::Syntax { .. } | Error::InTool { .. } | Error::NoToken | Error::Disobeyed(_) => {
+            panic!("{error}: {schema}")
+        }
     }
 }
 

@@ -68,7 +68,8 @@ impl Bench {
             let start = Instant::now();
             let mask = constraint.advance().cloned();
             longest = longest.max(start.elapsed());
-            let spent = constraint.matcher.last_step_stats().map_or((0, 0), |stats| (stats.lexer_cost, stats.all_items));
+            let spent =
+                constraint.matcher.last_step_stats().map_or((0, 0), |stats| (stats.lexer_cost, stats.all_items));
             // One derivative more than the fuel may be finished.
             assert!(spent.0 <= 2 * most.step_lexer_fuel && spent.1 <= most.step_max_items, "{name}, {step}: {spent:?}");
             let mask = match mask {
@@ -76,8 +77,7 @@ impl Bench {
                 Err(error) => return (longest, format!("; {error}")),
             };
             let length = |id: &u32| self.tokenizer.token_bytes(*id).map_or(0, <[u8]>::len);
-            let token =
-                if step % 2 == 0 { mask.tokens().max_by_key(length) } else { mask.tokens().min_by_key(length) };
+            let token = if step % 2 == 0 { mask.tokens().max_by_key(length) } else { mask.tokens().min_by_key(length) };
             let Some(token) = token else { break };
             if let Err(error) = constraint.commit(token) {
                 return (longest, format!("; {error}"));
@@ -309,6 +309,28 @@ fn hostile_grammars_end_with_an_error_that_says_why() {
     bench.ends("gbnf deep", &Grammar::Gbnf(deep), Some("GBNF grammar"));
     bench.ends("regex deep", &Grammar::Regex("(".repeat(5000) + &")".repeat(5000)), Some("more than 8192"));
     bench.ends("choices", &Grammar::Choice(vec!["a".to_owned(); 3000]), Some("more than 2000 texts"));
+}
+
+#[test]
+fn deep_schemas_have_a_deep_stack_and_others_the_callers() {
+    assert_eq!(levels("1"), 0);
+    assert_eq!(levels(r#"{"a": [1, {"b": "]]}{[\"{"}, []]}"#), 3);
+    let nested = |count: usize| (0..count).fold(json!({ "type": "null" }), |schema, _| json!({ "items": schema }));
+    let lowered = |schema: &Value| Grammar::JsonSchema(schema.to_string()).lower().unwrap().levels();
+    assert!(lowered(&nested(20)) <= LEVELS_HERE_MAX && lowered(&nested(100)) > LEVELS_HERE_MAX);
+    // Each definition within the next, as deep as a text may be: more than the caller's stack holds.
+    let mut definitions = serde_json::Map::new();
+    for n in 0..60 {
+        let mut deep = json!({ "$ref": format!("#/$defs/d{}", n + 1) });
+        (0..40).for_each(|_| deep = json!({ "items": deep }));
+        definitions.insert(format!("d{n}"), deep);
+    }
+    definitions.insert("d60".to_owned(), json!({ "type": "null" }));
+    let chain = json!({ "$defs": definitions, "$ref": "#/$defs/d0" });
+    assert!(lowered(&chain) > 1000);
+    // A thread of a test has 2 MB.
+    let bench = Bench::new();
+    assert!(bench.obeys(&bench.schema(&chain), "[[[]]]"));
 }
 
 /// Where the time to the first mask goes: `cargo test -p kauri-step --lib compiling_is_measured -- --ignored --nocapture`.

@@ -2,9 +2,10 @@
 //!
 //! Each is written so that the compiler makes vectors of it, and inlined always, so that it is compiled for the machine's widest vectors
 //! where it is dispatched to them (half or a quarter of the time of the narrowest). Sums run in one order and nothing is contracted,
-//! whatever the width: every machine gets the same bits. Does not know what stages there are.
+//! whatever the width: every machine gets the same bits. They are loops over numbers, since iterators are not always inlined into a function
+//! of other instructions (1.9 ms instead of a tenth of one). Does not know what stages there are.
 
-use super::Candidate;
+use super::{Candidate, EVERYTHING};
 
 /// Tokens handled together: as many as a word of a mask has bits.
 pub(super) const BLOCK: usize = 32;
@@ -39,7 +40,7 @@ impl Row<'_> {
     /// The block's logits as they are, when it is full and the mask leaves nothing of it out: most blocks of most rows.
     #[inline(always)]
     fn whole_block(&self, block: usize) -> Option<&[f32; BLOCK]> {
-        let logits = self.logits.as_chunks().0.get(block)?;
+        let logits = self.logits.get(block * BLOCK..)?.first_chunk()?;
         (self.allowed(block) == u32::MAX).then_some(logits)
     }
 
@@ -71,9 +72,9 @@ impl Row<'_> {
         }
         let logits = &self.logits[block * BLOCK..self.logits.len().min((block + 1) * BLOCK)];
         out[..logits.len()].copy_from_slice(logits);
-        for (logit, bit) in out.iter_mut().zip(BITS) {
-            let number = if *logit > f32::MAX { f32::MAX } else { *logit };
-            *logit = if number > f32::NEG_INFINITY && allowed & bit != 0 { number } else { f32::NEG_INFINITY };
+        for at in 0..BLOCK {
+            let number = if out[at] > f32::MAX { f32::MAX } else { out[at] };
+            out[at] = if number > f32::NEG_INFINITY && allowed & BITS[at] != 0 { number } else { f32::NEG_INFINITY };
         }
         out
     }
@@ -101,14 +102,18 @@ pub(super) fn largest(values: &[f32]) -> f32 {
     lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |max, &value| if value > max { value } else { max })
 }
 
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
+}
+
 /// The same of a block: half with half, so that blocks follow each other without waiting.
 #[inline(always)]
 fn largest_of_block(values: &[f32; BLOCK]) -> f32 {
-    let larger = |a: f32, b: f32| if a > b { a } else { b };
     let mut halves = [f32::NEG_INFINITY; BLOCK];
-    for (half, &value) in halves.iter_mut().zip(values) {
+    for at in 0..BLOCK {
         // What is not a number is none.
-        *half = larger(value, *half);
+        halves[at] = larger(values[at], halves[at]);
     }
     for at in 0..16 {
         halves[at] = larger(halves[at], halves[at + 16]);
@@ -160,14 +165,18 @@ impl Weighing {
     #[inline(always)]
     pub(super) fn kept(&self, row: &Row<'_>, block: usize) -> [f32; BLOCK] {
         let mut logits = row.ready(block, self.max);
+        if self.cut == EVERYTHING {
+            // What is not a number weighs nothing, and is not compared with success.
+            return logits;
+        }
         let floor = self.floor(block);
-        for logit in &mut logits {
-            *logit = if *logit >= floor { *logit } else { f32::NEG_INFINITY };
+        for at in 0..BLOCK {
+            logits[at] = if logits[at] >= floor { logits[at] } else { f32::NEG_INFINITY };
         }
         if self.divides(block) {
             let behind = self.cut.token as usize % BLOCK + 1;
-            for logit in &mut logits[behind..] {
-                *logit = if *logit > self.cut.logit { *logit } else { f32::NEG_INFINITY };
+            for at in behind..BLOCK {
+                logits[at] = if logits[at] > self.cut.logit { logits[at] } else { f32::NEG_INFINITY };
             }
         }
         logits
@@ -177,8 +186,8 @@ impl Weighing {
 /// Notes the largest logit of every block.
 #[inline(always)]
 pub(super) fn block_maxima(row: &Row<'_>, out: &mut [f32]) {
-    for (block, out) in out.iter_mut().enumerate() {
-        *out = row.block_max(block);
+    for block in 0..out.len() {
+        out[block] = row.block_max(block);
     }
 }
 
@@ -186,47 +195,84 @@ pub(super) fn block_maxima(row: &Row<'_>, out: &mut [f32]) {
 #[inline(always)]
 pub(super) fn weigh_blocks(row: &Row<'_>, block_max: &[f32], what: Weighing, out: &mut [f64]) {
     let least = what.least();
-    for (block, (out, &block_max)) in out.iter_mut().zip(block_max).enumerate() {
-        *out = 0.0;
-        if block_max >= least {
-            *out = f64::from(sum(&weights(&what.kept(row, block), what.max, what.temperature)));
+    for block in 0..out.len() {
+        out[block] = 0.0;
+        if block_max[block] >= least {
+            out[block] = f64::from(sum(&weights(&what.kept(row, block), what.max, what.temperature)));
         }
     }
 }
 
-/// Notes the weight of every token and returns the sum.
+/// How many logits a pass compares with.
+pub(super) const LADDER: usize = 8;
+
+/// Notes the weight of every token, and returns the sum of all and of those from each logit of the ladder up.
 #[inline(always)]
-pub(super) fn weigh_tokens(row: &Row<'_>, block_max: &[f32], what: Weighing, out: &mut [[f32; BLOCK]]) -> f64 {
+pub(super) fn weigh_tokens(
+    row: &Row<'_>,
+    block_max: &[f32],
+    what: Weighing,
+    ladder: &[f32; LADDER],
+    out: &mut [[f32; BLOCK]],
+) -> (f64, [f64; LADDER]) {
     let least = what.least();
     let mut total = 0.0;
-    for (block, (out, &block_max)) in out.iter_mut().zip(block_max).enumerate() {
-        *out = [0.0; BLOCK];
-        if block_max >= least {
-            *out = weights(&what.kept(row, block), what.max, what.temperature);
-            total += f64::from(sum(out));
+    let mut lanes = [[0.0; 16]; LADDER];
+    for block in 0..out.len() {
+        out[block] = [0.0; BLOCK];
+        if block_max[block] >= least {
+            let logits = what.kept(row, block);
+            out[block] = weights(&logits, what.max, what.temperature);
+            total += f64::from(sum(&out[block]));
+            climb(&logits, &out[block], ladder, &mut lanes);
         }
     }
-    total
+    (total, lanes.map(|lanes| lanes.iter().map(|&lane| f64::from(lane)).sum()))
+}
+
+/// The sums of the weights that were noted, from each logit of the ladder up: rounded a little otherwise than others.
+#[inline(always)]
+pub(super) fn weigh_ladder(
+    row: &Row<'_>,
+    block_max: &[f32],
+    what: Weighing,
+    ladder: &[f32; LADDER],
+    noted: &[[f32; BLOCK]],
+) -> [f64; LADDER] {
+    let mut lanes = [[0.0; 16]; LADDER];
+    for block in 0..noted.len() {
+        if block_max[block] >= ladder[LADDER - 1] {
+            climb(&what.kept(row, block), &noted[block], ladder, &mut lanes);
+        }
+    }
+    lanes.map(|lanes| lanes.iter().map(|&lane| f64::from(lane)).sum())
+}
+
+/// Adds what a block weighs from each logit of the ladder up.
+#[inline(always)]
+fn climb(logits: &[f32; BLOCK], weights: &[f32; BLOCK], ladder: &[f32; LADDER], lanes: &mut [[f32; 16]; LADDER]) {
+    for step in 0..LADDER {
+        for at in 0..16 {
+            let first = if logits[at] >= ladder[step] { weights[at] } else { 0.0 };
+            let second = if logits[at + 16] >= ladder[step] { weights[at + 16] } else { 0.0 };
+            lanes[step][at] += first + second;
+        }
+    }
 }
 
 /// The same as [`weigh_blocks`] from weights that were noted.
 #[inline(always)]
-pub(super) fn sum_blocks(
-    row: &Row<'_>,
-    block_max: &[f32],
-    what: Weighing,
-    noted: &[[f32; BLOCK]],
-    out: &mut [f64],
-) {
+pub(super) fn sum_blocks(row: &Row<'_>, block_max: &[f32], what: Weighing, noted: &[[f32; BLOCK]], out: &mut [f64]) {
     let least = what.least();
-    for (block, ((out, &block_max), noted)) in out.iter_mut().zip(block_max).zip(noted).enumerate() {
-        *out = 0.0;
-        if block_max >= least {
-            let mut weights = *noted;
-            for (weight, logit) in weights.iter_mut().zip(what.kept(row, block)) {
-                *weight = if logit > f32::NEG_INFINITY { *weight } else { 0.0 };
+    for block in 0..out.len() {
+        out[block] = 0.0;
+        if block_max[block] >= least {
+            let logits = what.kept(row, block);
+            let mut weights = noted[block];
+            for at in 0..BLOCK {
+                weights[at] = if logits[at] > f32::NEG_INFINITY { weights[at] } else { 0.0 };
             }
-            *out = f64::from(sum(&weights));
+            out[block] = f64::from(sum(&weights));
         }
     }
 }
@@ -240,19 +286,24 @@ pub(super) fn split(logits: &[f32; BLOCK], weights: &[f32; BLOCK], low: f32, abo
         heavy[at] = if logits[at] >= above { weights[at] } else { 0.0 };
         bits[at] = if logits[at] >= low && logits[at] < above { BITS[at] } else { 0 };
     }
-    (sum(&heavy), bits.iter().fold(0, |all, bit| all | bit))
+    let mut all = 0;
+    for at in 0..BLOCK {
+        all |= bits[at];
+    }
+    (sum(&heavy), all)
 }
 
 /// The sum of a block, in eight lanes and in one order.
 #[inline(always)]
 fn sum(weights: &[f32; BLOCK]) -> f32 {
-    let mut lanes = [0.0_f32; 8];
-    for chunk in weights.as_chunks::<8>().0 {
-        for (lane, weight) in lanes.iter_mut().zip(chunk) {
-            *lane += weight;
-        }
+    let (mut lanes, mut sum) = ([0.0; 8], 0.0);
+    for at in 0..BLOCK {
+        lanes[at % 8] += weights[at];
     }
-    lanes.iter().sum()
+    for lane in 0..8 {
+        sum += lanes[lane];
+    }
+    sum
 }
 
 /// The weights of a block. What is not a number weighs nothing; infinity must have been made a number.
@@ -261,12 +312,12 @@ fn weights(logits: &[f32; BLOCK], max: f32, temperature: f32) -> [f32; BLOCK] {
     let mut weights = [0.0; BLOCK];
     if temperature == 1.0 {
         // The same bits without a division.
-        for (weight, logit) in weights.iter_mut().zip(logits) {
-            *weight = exponential(logit - max);
+        for at in 0..BLOCK {
+            weights[at] = exponential(logits[at] - max);
         }
     } else {
-        for (weight, logit) in weights.iter_mut().zip(logits) {
-            *weight = exponential((logit - max) / temperature);
+        for at in 0..BLOCK {
+            weights[at] = exponential((logits[at] - max) / temperature);
         }
     }
     weights
@@ -279,16 +330,15 @@ fn weights(logits: &[f32; BLOCK], max: f32, temperature: f32) -> [f32; BLOCK] {
 pub(super) fn exponential(x: f32) -> f32 {
     // Adding and taking away 1.5 * 2^23 rounds to a whole number.
     const ROUND: f32 = 12_582_912.0;
-    let clamped = if x > EXPONENT_MIN { x } else { EXPONENT_MIN };
-    let whole = clamped * std::f32::consts::LOG2_E + ROUND;
+    // What is below is replaced in the end, whatever becomes of it before.
+    let whole = x * std::f32::consts::LOG2_E + ROUND;
     let power = whole - ROUND;
     // ln 2 is the difference of the two: the first has so few bits that its product with the power is exact.
     const LN_2_HIGH: f32 = 355.0 / 512.0;
     const LN_2_LOW: f32 = 2.121_944_4e-4;
-    let r = (clamped - power * LN_2_HIGH) + power * LN_2_LOW;
+    let r = (x - power * LN_2_HIGH) + power * LN_2_LOW;
     let series =
         1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0))))));
     let scale = f32::from_bits((whole.to_bits().wrapping_add(127)) << 23);
     if x > EXPONENT_MIN { series * scale } else { 0.0 }
 }
-

@@ -346,7 +346,8 @@ fn draws_follow_what_was_written_before() {
         let expected: Vec<f32> = logits.iter().enumerate().map(changed).collect();
         let (expected, _) = reference(&sampling, &expected, None);
         let mut sampler = sampler(sampling, 200).with_bias(&bias).unwrap();
-        let counts = drawn(200, |position| sampler.sample(&mut logits.clone(), None, position, &history).unwrap().token);
+        let counts =
+            drawn(200, |position| sampler.sample(&mut logits.clone(), None, position, &history).unwrap().token);
         check_counts(&sampling, &expected, counts);
     }
 }

@@ -22,7 +22,13 @@ pub fn is_valid(value: &Value, schema: &Value, root: &Value) -> Result<bool, Str
     Ok(true)
 }
 
-fn holds(value: &Value, keyword: &str, said: &Value, object: &Map<String, Value>, root: &Value) -> Result<bool, String> {
+fn holds(
+    value: &Value,
+    keyword: &str,
+    said: &Value,
+    object: &Map<String, Value>,
+    root: &Value,
+) -> Result<bool, String> {
     let list = || said.as_array().ok_or_else(|| format!("{keyword} is no list"));
     Ok(match keyword {
         "$defs" | "definitions" | "$schema" | "title" | "description" | "default" | "examples" => true,
@@ -50,7 +56,11 @@ fn holds(value: &Value, keyword: &str, said: &Value, object: &Map<String, Value>
             Some(items) => array_holds(items, keyword, said, object, root)?,
             None => true,
         },
-        "properties" | "patternProperties" | "additionalProperties" | "required" | "minProperties"
+        "properties"
+        | "patternProperties"
+        | "additionalProperties"
+        | "required"
+        | "minProperties"
         | "maxProperties" => match value.as_object() {
             Some(members) => object_holds(members, keyword, said, object, root)?,
             None => true,
@@ -176,7 +186,13 @@ fn object_holds(
     };
     let mut all = true;
     match keyword {
-        "required" => all = said.as_array().ok_or("required is no list")?.iter().all(|name| members.contains_key(name.as_str().unwrap_or_default())),
+        "required" => {
+            all = said
+                .as_array()
+                .ok_or("required is no list")?
+                .iter()
+                .all(|name| members.contains_key(name.as_str().unwrap_or_default()))
+        }
         "minProperties" => all = members.len() as u64 >= said.as_u64().ok_or("minProperties is no count")?,
         "maxProperties" => all = members.len() as u64 <= said.as_u64().ok_or("maxProperties is no count")?,
         "properties" => {
