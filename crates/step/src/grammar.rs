@@ -52,6 +52,10 @@ const SHARED_MAX: usize = 32;
 const SHARED_TOKENS_MAX: usize = 64;
 /// What compiling may take of the stack: 4096 levels that a schema may come to, references followed, at 15 kB each.
 const STACK_BYTES: usize = 64 << 20;
+/// Schemas that come to no more levels are compiled on the caller's stack: under 1 MB. A thread of its own, with memory that no other
+/// has touched, takes as long as compiling.
+const LEVELS_HERE_MAX: usize = 48;
+const BYTES_HERE_MAX: usize = 1 << 18;
 /// Space between the parts of JSON: a blank, or a line end and what indents the next line. Without a bound a model may write
 /// blanks until the window is full.
 const SPACE: &str = r"[ \t]|\r?\n[ \t]{0,40}";
@@ -99,6 +103,15 @@ impl Grammar {
             Self::Gbnf(_) => "GBNF grammar",
             Self::Choice(_) => "list of choices",
             Self::Calls(_) => "list of tools",
+        }
+    }
+
+    /// Whether it is a schema that is read on little of a stack.
+    fn is_shallow(&self) -> bool {
+        match self {
+            Self::JsonSchema(text) => text.len() <= BYTES_HERE_MAX && levels(text) <= LEVELS_HERE_MAX,
+            Self::Json | Self::JsonObject => true,
+            Self::Regex(_) | Self::Lark(_) | Self::Gbnf(_) | Self::Choice(_) | Self::Calls(_) => false,
         }
     }
 
@@ -184,6 +197,40 @@ impl Grammar {
     }
 }
 
+/// What it gives, or an error where it panics.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Error::TooComplex("compiling it failed".to_owned())))
+}
+
+/// On a thread with a stack for all that the limits let through.
+fn on_deep_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("kauri-grammar".to_owned()).stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, || guarded(work));
+        let thread = thread.map_err(|error| Error::TooComplex(error.to_string()))?;
+        thread.join().unwrap_or_else(|_| Err(Error::TooComplex("compiling it failed".to_owned())))
+    })
+}
+
+/// The most levels of brackets in a JSON text.
+fn levels(text: &str) -> usize {
+    let (mut here, mut most, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                here += 1;
+                most = most.max(here);
+            }
+            b'}' | b']' if !in_string => here = here.saturating_sub(1),
+            _ => {}
+        }
+    }
+    most
+}
+
 /// A grammar for the engine below.
 struct Lowered {
     grammar: TopLevelGrammar,
@@ -191,6 +238,16 @@ struct Lowered {
     notes: Vec<String>,
     /// The schema that it is of, checked.
     schema: Option<Value>,
+}
+
+impl Lowered {
+    /// The most levels that it may come to, references followed: each leads through a definition once.
+    fn levels(&self) -> usize {
+        self.schema.as_ref().map_or(usize::MAX, |schema| {
+            let definitions = schema.get("$defs").and_then(Value::as_object).map_or(0, serde_json::Map::len);
+            levels(&schema.to_string()).saturating_mul(definitions + 1)
+        })
+    }
 }
 
 /// Lark as it is; schemas within it would go around the check that all others go through.
@@ -282,26 +339,23 @@ impl Compiler {
         Ok(compiled)
     }
 
-    /// On a thread with a stack for all that the limits let through.
     fn compile_anew(&self, grammar: &Grammar) -> Result<Compiled, Error> {
-        let (matcher, first, notes, schema) = thread::scope(|scope| {
-            let work = || {
-                let Lowered { grammar: lowered, notes, schema } = grammar.lower()?;
-                let init = GrammarInit::Serialized(lowered);
-                let parser = self.factory.create_parser_from_init_default(init);
-                let mut matcher = Matcher::new(Ok(parser.map_err(|error| refusal(grammar, &error.to_string()))?));
-                // What no lexeme can begin is found here, and not in the middle of a step.
-                match matcher.compute_mask() {
-                    Ok(first) => Ok((matcher, first, notes, schema)),
-                    Err(error) => Err(refusal(grammar, &error.to_string())),
-                }
-            };
-            let thread = thread::Builder::new().name("kauri-grammar".to_owned()).stack_size(STACK_BYTES);
-            let work = move || catch_unwind(AssertUnwindSafe(work));
-            let work = thread.spawn_scoped(scope, work).map_err(|error| Error::TooComplex(error.to_string()))?;
-            let fallen = |_| Error::TooComplex("compiling it failed".to_owned());
-            work.join().and_then(|result| result).map_err(fallen)?
-        })?;
+        let work = |lowered: Option<Lowered>| {
+            let Lowered { grammar: lowered, notes, schema } = lowered.map_or_else(|| grammar.lower(), Ok)?;
+            let init = GrammarInit::Serialized(lowered);
+            let parser = self.factory.create_parser_from_init_default(init);
+            let mut matcher = Matcher::new(Ok(parser.map_err(|error| refusal(grammar, &error.to_string()))?));
+            // What no lexeme can begin is found here, and not in the middle of a step.
+            match matcher.compute_mask() {
+                Ok(first) => Ok((matcher, first, notes, schema)),
+                Err(error) => Err(refusal(grammar, &error.to_string())),
+            }
+        };
+        let lowered = grammar.is_shallow().then(|| guarded(|| grammar.lower())).transpose()?;
+        let (matcher, first, notes, schema) = match lowered {
+            Some(lowered) if lowered.levels() <= LEVELS_HERE_MAX => guarded(|| work(Some(lowered)))?,
+            lowered => on_deep_stack(|| work(lowered))?,
+        };
         let text_tokens = match grammar {
             Grammar::Calls(calls) => {
                 let mut tokens = Mask::clone(&self.text_tokens);
@@ -371,6 +425,8 @@ fn refusal(grammar: &Grammar, message: &str) -> Error {
         unsupported("patternProperties", first)
     } else if has("circular references with sibling keys") {
         unsupported("$ref", "it leads back to a place that is still being merged with what stands beside it")
+    } else if has("NoExtension") {
+        Error::Impossible { kind, reason: "there is no text that it comes to an end with".to_owned() }
     } else if has("nsatisfiable") {
         Error::Impossible { kind, reason: first.trim_start_matches("Unsatisfiable schema: ").to_owned() }
     } else if ["too large", "too complex", "too big", "limit", "fuel", "exceeded", "Unable to determine"]

@@ -32,13 +32,16 @@
 //! Knows no model, no text and no clock.
 
 mod history;
+mod nucleus;
+mod row;
 mod stages;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Tokens handled together: as many as a word of a mask has bits.
-const BLOCK: usize = 32;
+use fearless_simd::{Level, dispatch};
+use row::{BLOCK, EXPONENT_MIN, Row, Weighing, block_maxima, exponential, largest, sum_blocks, weigh_blocks, weight};
+
 /// Blocks whose largest logit is compared with others' as one, where few are looked for.
 const BLOCKS_TOGETHER: usize = 8;
 
@@ -191,12 +194,18 @@ pub struct Choice {
 #[derive(Debug)]
 pub struct Sampler {
     sampling: Sampling,
+    /// The vectors that this machine has.
+    level: Level,
     /// How far below the largest logit min-p cuts.
     min_p_distance: f32,
     /// The largest logit of each block that may still be chosen from, (vocabulary / 32).
     block_max: Vec<f32>,
     /// The weight of each block, (vocabulary / 32).
     block_weight: Vec<f64>,
+    /// The weight of each token at temperature 1, as top-p noted it, (vocabulary / 32, 32).
+    weights: Vec<[f32; BLOCK]>,
+    /// The largest logit of the row when it did: not a number where the row is another one now.
+    weights_max: f32,
     /// Tokens compared with each other, at most the vocabulary.
     candidates: Vec<Candidate>,
     /// The tokens that the penalties count, at most `penalty_window`.
@@ -259,9 +268,12 @@ impl Sampler {
         let blocks = vocabulary.div_ceil(BLOCK);
         Ok(Self {
             sampling,
+            level: Level::new(),
             min_p_distance: logarithm(sampling.min_p),
             block_max: Vec::with_capacity(blocks),
             block_weight: Vec::with_capacity(blocks),
+            weights: Vec::with_capacity(if sampling.top_p < 1.0 { blocks } else { 0 }),
+            weights_max: f32::NAN,
             candidates: Vec::with_capacity(vocabulary),
             recent: Vec::with_capacity(sampling.penalty_window as usize),
             repeats: Vec::with_capacity(if sampling.dry_multiplier > 0.0 {
@@ -354,8 +366,9 @@ impl Sampler {
 
     /// Notes the largest logit of every block, and returns the largest of all.
     fn survey(&mut self, row: &Row<'_>) -> f32 {
-        self.block_max.clear();
-        self.block_max.extend((0..row.blocks()).map(|block| row.block_max(block)));
+        self.block_max.resize(row.blocks(), 0.0);
+        dispatch!(self.level, _ => block_maxima(row, &mut self.block_max));
+        self.weights_max = f32::NAN;
         largest(&self.block_max)
     }
 
@@ -418,57 +431,16 @@ impl Sampler {
         }
     }
 
-    /// Looks for the last token of the top p among those near the largest first, and further down if they do not reach p.
-    fn top_p(&mut self, row: &Row<'_>, max: f32, cut: Candidate) -> Candidate {
-        let target = self.weigh(row, max, cut, 1.0) * f64::from(self.sampling.top_p);
-        for distance in [4.0, 8.0, 16.0, f32::INFINITY] {
-            let floor = (max - distance).max(cut.logit);
-            self.gather(row, floor, cut);
-            let weight: f64 = self.candidates.iter().map(|candidate| weight(candidate.logit - max)).sum();
-            if weight >= target || floor == cut.logit || distance == f32::INFINITY {
-                break;
-            }
-        }
-        let mut missing = target;
-        let mut within = &mut self.candidates[..];
-        // Halves the candidates by the order of the stages and goes on in the half where the sum passes the target.
-        while within.len() > 1 {
-            let middle = within.len() / 2;
-            within.select_nth_unstable_by(middle, |a, b| a.order(*b));
-            let (better, rest) = within.split_at_mut(middle);
-            let weight: f64 = better.iter().map(|candidate| weight(candidate.logit - max)).sum();
-            within = if weight >= missing {
-                better
-            } else {
-                missing -= weight;
-                rest
-            };
-        }
-        within.first().copied().unwrap_or(cut)
-    }
-
     /// Notes the weight at a temperature of what the cut keeps in every block, and returns the sum.
     fn weigh(&mut self, row: &Row<'_>, max: f32, cut: Candidate, temperature: f32) -> f64 {
-        let whole = cut == EVERYTHING;
-        // Below it nothing weighs anything.
-        let least = cut.logit.max(max + EXPONENT_MIN * temperature);
-        self.block_weight.clear();
-        let weights = self.block_max.iter().enumerate().map(|(block, &block_max)| {
-            if block_max < least {
-                0.0
-            } else if whole {
-                match row.whole_block(block).filter(|_| max < f32::MAX) {
-                    Some(logits) => f64::from(block_weight(logits, max, temperature)),
-                    None => f64::from(block_weight(&row.block(block), max, temperature)),
-                }
-            } else {
-                row.tokens(block)
-                    .filter(|&(token, logit)| cut.keeps(logit, token))
-                    .map(|(_, logit)| weight((logit - max) / temperature))
-                    .sum()
-            }
-        });
-        self.block_weight.extend(weights);
+        let what = Weighing { max, temperature, cut };
+        let Self { level, block_max, block_weight, weights, .. } = self;
+        block_weight.resize(row.blocks(), 0.0);
+        if temperature == 1.0 && self.weights_max == max {
+            dispatch!(*level, _ => sum_blocks(row, block_max, what, weights, block_weight));
+        } else {
+            dispatch!(*level, _ => weigh_blocks(row, block_max, what, block_weight));
+        }
         self.block_weight.iter().sum()
     }
 
@@ -500,158 +472,6 @@ impl Sampler {
         }
         choice
     }
-}
-
-/// A row of logits with its mask, read in blocks.
-struct Row<'a> {
-    logits: &'a [f32],
-    mask: Option<&'a [u32]>,
-}
-
-/// The bit of each token of a block in the mask's word: compared with a table, a block becomes a few vector operations.
-const BITS: [u32; BLOCK] = {
-    let mut bits = [0; BLOCK];
-    let mut at = 0;
-    while at < BLOCK {
-        bits[at] = 1 << at;
-        at += 1;
-    }
-    bits
-};
-
-impl Row<'_> {
-    fn blocks(&self) -> usize {
-        self.logits.len().div_ceil(BLOCK)
-    }
-
-    fn allowed(&self, block: usize) -> u32 {
-        self.mask.map_or(u32::MAX, |mask| mask.get(block).copied().unwrap_or(0))
-    }
-
-    /// The block's logits as they are, when it is full and the mask leaves nothing of it out: most blocks of most rows.
-    fn whole_block(&self, block: usize) -> Option<&[f32; BLOCK]> {
-        let logits = self.logits.as_chunks().0.get(block)?;
-        (self.allowed(block) == u32::MAX).then_some(logits)
-    }
-
-    fn block_max(&self, block: usize) -> f32 {
-        match self.whole_block(block) {
-            Some(logits) => largest_of_block(logits).min(f32::MAX),
-            None => largest_of_block(&self.block(block)),
-        }
-    }
-
-    /// The logits of a block, ready to choose from: minus infinity for what may not be chosen, is not a number or is
-    /// beyond the row's end; the largest number for infinity.
-    fn block(&self, block: usize) -> [f32; BLOCK] {
-        let mut out = [f32::NEG_INFINITY; BLOCK];
-        let allowed = self.allowed(block);
-        if allowed == 0 {
-            return out;
-        }
-        let logits = &self.logits[block * BLOCK..self.logits.len().min((block + 1) * BLOCK)];
-        out[..logits.len()].copy_from_slice(logits);
-        for (logit, bit) in out.iter_mut().zip(BITS) {
-            let number = if *logit > f32::MAX { f32::MAX } else { *logit };
-            *logit = if number > f32::NEG_INFINITY && allowed & bit != 0 { number } else { f32::NEG_INFINITY };
-        }
-        out
-    }
-
-    /// The tokens of a block that may be chosen, by rising id, with their logits.
-    fn tokens(&self, block: usize) -> impl Iterator<Item = (u32, f32)> {
-        let first = (block * BLOCK) as u32;
-        self.block(block)
-            .into_iter()
-            .enumerate()
-            .filter(|&(_, logit)| logit > f32::NEG_INFINITY)
-            .map(move |(at, logit)| (first + at as u32, logit))
-    }
-}
-
-/// The largest of the numbers; minus infinity if there are none. Eight running maxima: the compiler makes vectors of them.
-fn largest(values: &[f32]) -> f32 {
-    let mut lanes = [f32::NEG_INFINITY; 8];
-    let (chunks, rest) = values.as_chunks::<8>();
-    for chunk in chunks {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane = if value > *lane { value } else { *lane };
-        }
-    }
-    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |max, &value| if value > max { value } else { max })
-}
-
-/// The same of a block: half with half, so that blocks follow each other without waiting.
-#[inline(always)]
-fn largest_of_block(values: &[f32; BLOCK]) -> f32 {
-    let larger = |a: f32, b: f32| if a > b { a } else { b };
-    let mut halves = [f32::NEG_INFINITY; BLOCK];
-    for (half, &value) in halves.iter_mut().zip(values) {
-        // What is not a number is none.
-        *half = larger(value, *half);
-    }
-    for at in 0..16 {
-        halves[at] = larger(halves[at], halves[at + 16]);
-    }
-    for at in 0..8 {
-        halves[at] = larger(halves[at], halves[at + 8]);
-    }
-    for at in 0..4 {
-        halves[at] = larger(halves[at], halves[at + 4]);
-    }
-    larger(larger(halves[0], halves[2]), larger(halves[1], halves[3]))
-}
-
-/// Below it the exponential of an f32 is nothing.
-const EXPONENT_MIN: f32 = -87.0;
-
-/// The weight of a token whose logit is `difference` from the largest.
-fn weight(difference: f32) -> f64 {
-    f64::from(exponential(difference))
-}
-
-/// The weight of a block, summed in a fixed order in eight lanes.
-///
-/// What is not a number weighs nothing; infinity must have been made a number.
-fn block_weight(logits: &[f32; BLOCK], max: f32, temperature: f32) -> f32 {
-    let mut weights = [0.0; BLOCK];
-    if temperature == 1.0 {
-        // The same bits without a division.
-        for (weight, logit) in weights.iter_mut().zip(logits) {
-            *weight = exponential(logit - max);
-        }
-    } else {
-        for (weight, logit) in weights.iter_mut().zip(logits) {
-            *weight = exponential((logit - max) / temperature);
-        }
-    }
-    let mut lanes = [0.0_f32; 8];
-    for chunk in weights.as_chunks::<8>().0 {
-        for (lane, weight) in lanes.iter_mut().zip(chunk) {
-            *lane += weight;
-        }
-    }
-    lanes.iter().sum()
-}
-
-/// e to the power of a number that is not positive, within 2 units in the last place: 2 to the whole part of
-/// x / ln 2 by exponent bits, and the Taylor series of e^r for the rest, |r| <= ln 2 / 2. Only additions and products,
-/// so that every machine gets the same bits and the compiler can make vectors of it.
-#[inline(always)]
-fn exponential(x: f32) -> f32 {
-    // Adding and taking away 1.5 * 2^23 rounds to a whole number.
-    const ROUND: f32 = 12_582_912.0;
-    let clamped = if x > EXPONENT_MIN { x } else { EXPONENT_MIN };
-    let whole = clamped * std::f32::consts::LOG2_E + ROUND;
-    let power = whole - ROUND;
-    // ln 2 is the difference of the two: the first has so few bits that its product with the power is exact.
-    const LN_2_HIGH: f32 = 355.0 / 512.0;
-    const LN_2_LOW: f32 = 2.121_944_4e-4;
-    let r = (clamped - power * LN_2_HIGH) + power * LN_2_LOW;
-    let series =
-        1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0))))));
-    let scale = f32::from_bits((whole.to_bits().wrapping_add(127)) << 23);
-    if x > EXPONENT_MIN { series * scale } else { 0.0 }
 }
 
 /// The inverse of [`exponential`] for a share from 0 to 1, by halving: no two machines' libraries agree on the last bit.

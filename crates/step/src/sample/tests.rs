@@ -236,24 +236,36 @@ proptest! {
     }
 }
 
-/// Draws often and compares the counts with the distribution: chi-squared within five standard deviations of its mean.
+const DRAWS: u64 = 100_000;
+
+/// How often each of so many tokens is drawn.
+fn drawn(vocabulary: usize, mut draw: impl FnMut(u64) -> u32) -> Vec<u64> {
+    let mut counts = vec![0_u64; vocabulary];
+    (0..DRAWS).for_each(|position| counts[draw(position) as usize] += 1);
+    counts
+}
+
+/// Draws often and compares the counts with the distribution.
 fn check_distribution(sampling: Sampling, logits: &[f32], mask: Option<&[u32]>) {
-    const DRAWS: u64 = 100_000;
     let (expected, _) = reference(&sampling, logits, mask);
-    let mut counts = vec![0_u64; logits.len()];
     let mut sampler = sampler(sampling, logits.len());
     let mut row = logits.to_vec();
-    for position in 0..DRAWS {
+    let counts = drawn(logits.len(), |position| {
         row.copy_from_slice(logits);
         // Mirostat would move its bound.
         sampler.surprise_max = 2.0 * f64::from(sampling.mirostat_tau);
-        counts[sampler.sample(&mut row, mask, position, &[]).unwrap().token as usize] += 1;
-    }
+        sampler.sample(&mut row, mask, position, &[]).unwrap().token
+    });
+    check_counts(&sampling, &expected, counts);
+}
+
+/// Chi-squared within five standard deviations of its mean.
+fn check_counts(sampling: &Sampling, expected: &[(u32, f64)], mut counts: Vec<u64>) {
     let mut chi_squared = 0.0;
     let mut cells = 0.0;
     // Cells of fewer than five expected draws are not chi-squared: they go together.
     let mut rare = (0.0, 0.0);
-    for (token, probability) in expected {
+    for &(token, probability) in expected {
         let (count, mean) = (counts[token as usize] as f64, probability * DRAWS as f64);
         counts[token as usize] = 0;
         if mean < 5.0 {
@@ -296,6 +308,47 @@ fn draws_follow_the_distribution() {
     ] {
         check_distribution(sampling, &logits, None);
         check_distribution(sampling, &logits, Some(&mask));
+    }
+}
+
+/// The stages that change logits, each by its formula: what was written before decides.
+#[test]
+fn draws_follow_what_was_written_before() {
+    let logits: Vec<f32> = (0..200).map(|token| (uniform(99, token) * 5.0 - 2.0) as f32).collect();
+    let history: Vec<u32> = (0..90).map(|at| (uniform(17, at) * 9.0) as u32 * 20).chain([7, 9, 7, 9, 7]).collect();
+    let bias = [(3, 4.0), (60, -100.0), (9, -1.0)];
+    let base = Sampling { seed: 42, dry_allowed_length: 2, ..Sampling::default() };
+    for sampling in [
+        Sampling { repetition_penalty: 1.4, ..base },
+        Sampling { frequency_penalty: 0.3, ..base },
+        Sampling { presence_penalty: 1.5, penalty_window: 20, ..base },
+        Sampling { dry_multiplier: 0.8, ..base },
+        Sampling { repetition_penalty: 1.1, dry_multiplier: 0.5, top_p: 0.9, temperature: 0.8, ..base },
+    ] {
+        let recent = &history[history.len().saturating_sub(sampling.penalty_window as usize)..];
+        let changed = |(token, &logit): (usize, &f32)| {
+            let count = recent.iter().filter(|&&seen| seen as usize == token).count() as f32;
+            let mut out = logit;
+            if count > 0.0 {
+                out = if out > 0.0 { out / sampling.repetition_penalty } else { out * sampling.repetition_penalty };
+                out -= count * sampling.frequency_penalty + sampling.presence_penalty;
+            }
+            let longest = (0..recent.len())
+                .filter(|&at| recent[at] as usize == token)
+                .map(|at| (0..at).take_while(|n| recent[at - n - 1] == recent[recent.len() - n - 1]).count())
+                .max()
+                .unwrap_or(0) as i32;
+            if longest >= 2 && sampling.dry_multiplier > 0.0 {
+                out -= sampling.dry_multiplier * sampling.dry_base.powi(longest - 2);
+            }
+            out + bias.iter().find(|(biased, _)| *biased as usize == token).map_or(0.0, |(_, added)| *added)
+        };
+        let expected: Vec<f32> = logits.iter().enumerate().map(changed).collect();
+        let (expected, _) = reference(&sampling, &expected, None);
+        let mut sampler = sampler(sampling, 200).with_bias(&bias).unwrap();
+        let counts =
+            drawn(200, |position| sampler.sample(&mut logits.clone(), None, position, &history).unwrap().token);
+        check_counts(&sampling, &expected, counts);
     }
 }
 
@@ -520,6 +573,58 @@ fn log_probabilities_are_the_models_own() {
     assert_eq!(log_probability(&[f32::NAN, 0.0], 0), f32::NEG_INFINITY);
     assert_eq!(log_probability(&[f32::NAN, 0.0], 1), 0.0);
     assert_eq!(log_probability(&[], 0), f32::NEG_INFINITY);
+}
+
+/// Rows whose probability is spread over many tokens, where the cut is looked for by a sample: the fewest tokens of the order that reach
+/// p are kept, whatever the width of vectors.
+#[test]
+fn top_p_keeps_the_fewest_that_reach_it_of_rows_without_a_top() {
+    const VOCABULARY: usize = 40_007;
+    let noise = |at: usize| (uniform(11, at as u64) + uniform(12, at as u64) - uniform(13, at as u64)) as f32;
+    let heavy = |at: usize| if at.is_multiple_of(997) { 9.0 + noise(at) } else { 2.0 * noise(at) };
+    let shapes: [(&str, &dyn Fn(usize) -> f32); 6] = [
+        ("even", &|_| 1.0),
+        ("two heights", &|at| if at % 3 == 0 { 1.0 } else { 0.5 }),
+        ("noise", &noise),
+        ("steep noise", &|at| 6.0 * noise(at)),
+        ("a few above noise", &heavy),
+        // A sample of every so many blocks sees nothing of the best.
+        ("hidden", &|at| if (at / 32) % 7 == 3 { 5.0 + noise(at) } else { noise(at) }),
+    ];
+    let mask: Vec<u32> = (0..VOCABULARY.div_ceil(32)).map(|word| (uniform(5, word as u64) * 4e9) as u32).collect();
+    for ((name, shape), top_p) in shapes.iter().flat_map(|shape| [0.05, 0.5, 0.9, 0.999].map(|top_p| (shape, top_p))) {
+        for (mask, top_k) in [(None, 0), (Some(mask.as_slice()), 0), (None, 30_000)] {
+            let mut logits: Vec<f32> = (0..VOCABULARY).map(shape).collect();
+            (0..40).for_each(|at| logits[at * 31] = [f32::NAN, f32::NEG_INFINITY][at % 2]);
+            let all = Sampling { top_k, ..Sampling::default() };
+            let (order, _) = reference(&all, &logits, mask);
+            let mut order: Vec<(u32, f64)> = order;
+            order.sort_by(|a, b| logits[b.0 as usize].total_cmp(&logits[a.0 as usize]).then(a.0.cmp(&b.0)));
+            let left = kept(Sampling { top_p, ..all }, &mut logits, mask);
+            let mut first: Vec<u32> = order[..left.len()].iter().map(|(token, _)| *token).collect();
+            first.sort_unstable();
+            assert_eq!(left, first, "{name}, {top_p}, {top_k}: not the first of the order");
+            let sum: f64 = order[..left.len()].iter().map(|(_, probability)| probability).sum();
+            let without = sum - order[left.len() - 1].1;
+            let about = format!("{name}, {top_p}, {top_k}: {sum} with {} tokens", left.len());
+            assert!(sum > f64::from(top_p) - 1e-6 && without < f64::from(top_p) + 1e-6, "{about}");
+        }
+    }
+}
+
+#[test]
+fn every_width_of_vectors_gives_the_same_bits() {
+    let logits: Vec<f32> = (0..5000).map(|token| (uniform(21, token) * 9.0) as f32).collect();
+    for temperature in [1.0, 0.7] {
+        for top_p in [1.0, 0.5] {
+            let mut sampler = sampler(Sampling { temperature, top_p, seed: 3, ..Sampling::default() }, 5000);
+            let mut choose = |level| {
+                sampler.level = level;
+                (0..50).map(|at| sampler.sample(&mut logits.clone(), None, at, &[])).collect::<Vec<_>>()
+            };
+            assert_eq!(choose(Level::new()), choose(Level::baseline()), "{temperature}, {top_p}");
+        }
+    }
 }
 
 /// What a row of 151,936 logits takes: `cargo test -p kauri-step --lib rows_of_a_large -- --ignored --nocapture`.
