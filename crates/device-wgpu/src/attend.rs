@@ -69,6 +69,10 @@ pub(crate) fn attend(wgpu: &mut Wgpu, block: usize, scores: &Scores) {
     let words = sizes.into_iter().fold(words, Words::int).int(usize::from(scores.both_ways));
     let words = words.float(scores.scale).float(scores.soft_cap.unwrap_or(0.0)).int(or_nothing(scores.sinks));
     let kernel = Kernel::cached(Entry::Attend, kept.kind);
+    let sides = if scores.value_start > 0 { 1 } else { 2 };
+    let head_bytes = kept.kind.head_bytes(scores.key as u32) as usize * scores.kv_heads;
+    let width = scores.heads * (scores.key + scores.value_row);
+    wgpu.count(Entry::Attend, sides * wgpu.seen() * head_bytes + 4 * rows * width, 2 * wgpu.seen() * width);
     wgpu.start_on(kernel, Some(block), &[], [scores.heads, rows, 1], words);
 }
 

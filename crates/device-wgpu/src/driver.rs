@@ -47,6 +47,7 @@ pub(crate) struct Gpu {
 /// Some work: what runs, on which buffers, with which words, how often.
 #[derive(Clone)]
 pub(crate) struct Dispatch {
+    pub(crate) name: &'static str,
     pub(crate) pipeline: wgpu::ComputePipeline,
     pub(crate) group: wgpu::BindGroup,
     pub(crate) words: Words,
@@ -195,7 +196,7 @@ impl Gpu {
     pub(crate) fn submit(&self, work: &[Dispatch]) {
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-        for Dispatch { pipeline, group, words, grid: [x, y, z] } in work {
+        for Dispatch { pipeline, group, words, grid: [x, y, z], .. } in work {
             pass.set_pipeline(pipeline);
             pass.set_bind_group(0, group, &[]);
             pass.set_immediates(0, &words.bytes());

@@ -7,7 +7,8 @@ use kauri_device::{
 
 use crate::detect::{Device, lost};
 use crate::driver::Words;
-use crate::ops::Wgpu;
+use crate::matmul;
+use crate::ops::{Arithmetic, Wgpu};
 use crate::resident::Resident;
 use crate::shader::{Entry, Kernel};
 
@@ -29,10 +30,15 @@ impl WgpuExecutor {
     ///
     /// # Errors
     /// When the device has no room, or no kernel for something in the model.
-    pub fn new(device: &Device, shape: &Shape<Weight>, plan: Plan) -> Result<Self, DeviceError> {
+    pub fn new(
+        device: &Device,
+        shape: &Shape<Weight>,
+        plan: Plan,
+        arithmetic: Arithmetic,
+    ) -> Result<Self, DeviceError> {
         // Layers with a window keep pages here, like others.
         let plan = Plan { ring: None, ..plan };
-        let (wgpu, resident) = Wgpu::new(device, shape, &plan)?;
+        let (wgpu, resident) = Wgpu::new(device, shape, &plan, arithmetic)?;
         let mut executor = Self {
             wgpu,
             shape: resident,
@@ -48,12 +54,14 @@ impl WgpuExecutor {
         Ok(executor)
     }
 
-    /// Goes through a step of one token and one of several, so that every kernel is compiled before the first that counts. They write
-    /// to the first page and the first slot, of which nothing is cached yet.
+    /// Goes through a step of one token, one of several and one of many, so that every kernel is compiled before the first that counts. They write
+    /// to the first pages and the first slot, of which nothing is cached yet.
     fn warm(&mut self) -> Result<(), DeviceError> {
-        for tokens in [1, 2.min(self.plan.batch_tokens as usize)] {
+        let most = (self.plan.batch_tokens as usize).min(self.plan.page_tokens as usize * self.plan.pages as usize);
+        for tokens in [1, 2.min(most), matmul::WIDE_FROM.min(most)] {
             let mut batch = Batch::default();
-            batch.push(&vec![0; tokens], 0, &[0], 0, tokens as u32, 1);
+            let pages: Vec<u32> = (0..tokens.div_ceil(self.plan.page_tokens as usize) as u32).collect();
+            batch.push(&vec![0; tokens], 0, &pages, 0, tokens as u32, 1);
             self.launch(&batch)?;
             self.sample(&[Choice::Greedy { mask: None }])?;
         }
@@ -177,14 +185,15 @@ impl Executor for WgpuExecutor {
         self.wgpu.gpu.outcome().map_err(lost)
     }
 
-    // A step is one piece of work here: what an operation takes in it cannot be told from outside.
-    fn measure(&mut self, _on: bool) {}
+    fn measure(&mut self, on: bool) {
+        self.wgpu.measure(on);
+    }
 
     fn ceilings(&mut self) -> Ceilings {
         Ceilings { bandwidth_bytes_per_s: 0.0, operations_per_s: 0.0, arithmetic: "not measured" }
     }
 
     fn measured(&self) -> &[OpCost] {
-        &[]
+        self.wgpu.measured()
     }
 }

@@ -98,11 +98,16 @@ fn chosen(wgpu: &mut Wgpu, input: Buffer, moe: &Moe<Resident>) {
     let words = words.int(usize::from(first.gate.is_some())).int(number as usize);
     let words = words.float(limit).float(steepness).float(first.gate_scale);
     let kernel = Kernel::on(Entry::ExpertsUp, &[gates, types(|expert| &expert.up)], 1);
+    let pairs = rows * wanted;
+    let stored = width * (gate_or_up(first).row_bytes() + first.up.weight.row_bytes());
+    wgpu.count(Entry::ExpertsUp, pairs * stored + 4 * (rows * hidden + pairs * width), 4 * pairs * width * hidden);
     wgpu.start_on(kernel, None, &chunks, [width.div_ceil(rows_a_block), wanted, rows], words);
     let (scores, mixture) = (wgpu.at(Buffer::Scores), wgpu.at(Buffer::Mixture));
     let words =
         Words::of([table, scratch.chosen, scores, scratch.wide, mixture, hidden, width, wanted, moe.experts.len()]);
     let kernel = Kernel::on(Entry::ExpertsDown, &[types(|expert| &expert.down)], 1);
     let chunks = [chunk(wgpu, &first.down.weight)];
+    let stored = hidden * first.down.weight.row_bytes();
+    wgpu.count(Entry::ExpertsDown, pairs * stored + 4 * (rows * hidden + pairs * width), 2 * pairs * width * hidden);
     wgpu.start_on(kernel, None, &chunks, [hidden.div_ceil(rows_a_block), rows, 1], words);
 }

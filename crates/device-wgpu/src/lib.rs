@@ -21,6 +21,6 @@ mod step;
 
 pub use detect::{Adapter, Device, Reduction, Unavailable, adapters};
 pub use executor::WgpuExecutor;
-pub use ops::Wgpu;
+pub use ops::{Arithmetic, Wgpu};
 pub use resident::Resident;
 pub use shader::{Lanes, catalogue};

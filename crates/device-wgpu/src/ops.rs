@@ -5,13 +5,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use kauri_arch::{
     Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Linear, Mixer, Moe, Norm, RopeStyle,
     Shape, StateSpace, TimeMix,
 };
 use kauri_device::rope::{Angles, Frequencies};
-use kauri_device::{Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Share, Side, Weight, reference};
+use kauri_device::{
+    Batch, Buffer, DeviceError, Extent, Memory, OpCost, Ops, Part, Plan, Share, Side, Weight, reference,
+};
 
 use crate::attend;
 use crate::cache::Kept;
@@ -23,7 +26,7 @@ use crate::latent;
 use crate::matmul;
 use crate::recurrent;
 use crate::resident::{Resident, Weights};
-use crate::shader::{self, Kernel};
+use crate::shader::{self, Entry, Kernel};
 use crate::step::Step;
 
 /// A place where nothing is.
@@ -34,6 +37,15 @@ const ALIGNMENT: usize = 64;
 /// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
 /// then no longer taken for what this one would compute.
 const REVISION: u32 = 1;
+
+/// How results are summed; always in single precision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// Each output in one order: the same bits whoever shares the batch and however a prompt is cut.
+    Exact,
+    /// In tiles where there are many rows.
+    Fast,
+}
 
 /// Everything that a forward pass on the GPU touches. Sized at load.
 pub struct Wgpu {
@@ -53,6 +65,12 @@ pub struct Wgpu {
     rows: [usize; 2],
     pub(crate) sequences: usize,
     work: Vec<Dispatch>,
+    /// Whether a product is summed in one order however many rows there are.
+    pub(crate) exact: bool,
+    /// What kernels cost, by name, while that is measured.
+    costs: Option<Vec<OpCost>>,
+    /// Tokens that the sequences of the batch have with it.
+    seen: usize,
     /// Buffers of kernels by the pieces of weights and the block that they work on.
     groups: HashMap<[usize; 4], wgpu::BindGroup>,
     /// Kernels of the last step.
@@ -76,7 +94,12 @@ impl Wgpu {
     ///
     /// # Errors
     /// When they have no room there, or something in the model has no kernel.
-    pub fn new(device: &Device, shape: &Shape<Weight>, plan: &Plan) -> Result<(Self, Shape<Resident>), DeviceError> {
+    pub fn new(
+        device: &Device,
+        shape: &Shape<Weight>,
+        plan: &Plan,
+        arithmetic: Arithmetic,
+    ) -> Result<(Self, Shape<Resident>), DeviceError> {
         let gpu = device.0.clone();
         unsupported(shape)?;
         let mut values = 0;
@@ -109,6 +132,9 @@ impl Wgpu {
             rows: [0; 2],
             sequences: 0,
             work: Vec::new(),
+            exact: arithmetic == Arithmetic::Exact,
+            costs: None,
+            seen: 0,
             groups: HashMap::new(),
             dispatches: 0,
             hidden: shape.hidden as usize,
@@ -127,6 +153,7 @@ impl Wgpu {
         self.rows = [batch.tokens.len(), batch.outputs.len()];
         self.sequences = batch.sequences.len();
         self.dispatches = 0;
+        self.seen = batch.sequences.iter().map(|sequence| sequence.positions().end as usize).sum();
         self.step.send(&self.gpu, batch);
         for Turns { frequencies, angles, at } in &mut self.ropes {
             frequencies.turn(batch, angles);
@@ -138,10 +165,61 @@ impl Wgpu {
 
     /// Starts the work that was noted.
     pub(crate) fn flush(&mut self) {
+        if self.costs.is_some() {
+            return self.flush_timed();
+        }
         if !self.work.is_empty() {
             self.gpu.submit(&self.work);
             self.work.clear();
         }
+    }
+
+    /// The same kernel by kernel, each waited for: what it takes has the way to the device and back in it.
+    fn flush_timed(&mut self) {
+        for dispatch in std::mem::take(&mut self.work) {
+            let (name, start) = (dispatch.name, Instant::now());
+            self.gpu.submit(&[dispatch]);
+            self.gpu.wait();
+            if let Some(cost) = self.cost(name) {
+                cost.calls += 1;
+                cost.seconds += start.elapsed().as_secs_f64();
+            }
+        }
+    }
+
+    /// Measures kernels from now on, or stops.
+    pub(crate) fn measure(&mut self, on: bool) {
+        self.flush();
+        self.costs = on.then(Vec::new);
+    }
+
+    /// What was measured.
+    pub(crate) fn measured(&self) -> &[OpCost] {
+        self.costs.as_deref().unwrap_or_default()
+    }
+
+    /// Counts the bytes that a kernel must move, weights and what is cached and activations once each, and its multiplications and
+    /// additions.
+    pub(crate) fn count(&mut self, entry: Entry, bytes: usize, operations: usize) {
+        if let Some(cost) = self.cost(entry.name()) {
+            cost.bytes += bytes as u64;
+            cost.operations += operations as u64;
+        }
+    }
+
+    fn cost(&mut self, name: &'static str) -> Option<&mut OpCost> {
+        let costs = self.costs.as_mut()?;
+        let known = costs.iter().position(|known| known.name == name);
+        let index = known.unwrap_or_else(|| {
+            costs.push(OpCost { name, calls: 0, bytes: 0, operations: 0, seconds: 0.0 });
+            costs.len() - 1
+        });
+        Some(&mut costs[index])
+    }
+
+    /// Tokens that the sequences of the batch have with it, together.
+    pub(crate) fn seen(&self) -> usize {
+        self.seen
     }
 
     /// The first values of a buffer, when everything is done.
@@ -259,8 +337,8 @@ impl Wgpu {
             let buffers: [_; BINDINGS] = [&*arena, chunk(0), chunk(1), chunk(2), &weights.vectors, &step.buffer, kept];
             gpu.group(buffers)
         });
-        let (pipeline, group) = (gpu.pipeline(kernel), group.clone());
-        self.work.push(Dispatch { pipeline, group, words, grid: grid.map(|count| count as u32) });
+        let (name, pipeline, group) = (kernel.name(), gpu.pipeline(kernel), group.clone());
+        self.work.push(Dispatch { name, pipeline, group, words, grid: grid.map(|count| count as u32) });
         self.dispatches += 1;
     }
 
@@ -351,7 +429,8 @@ impl Memory for Wgpu {
     /// Drivers round alike where they are the same.
     fn arithmetic(&self) -> String {
         let wgpu::AdapterInfo { name, driver, driver_info, .. } = &self.gpu.info;
-        format!("wgpu {name} {driver} {driver_info} {:?} {REVISION}", self.gpu.lanes)
+        let exact = if self.exact { "exact" } else { "fast" };
+        format!("wgpu {name} {driver} {driver_info} {:?} {exact} {REVISION}", self.gpu.lanes)
     }
 }
 

@@ -68,6 +68,7 @@ pub(crate) enum Entry {
     Norm,
     PassBy,
     Product,
+    ProductWide,
     Replace,
     Rope,
     Route,
@@ -79,7 +80,7 @@ pub(crate) enum Entry {
 
 impl Entry {
     /// Every one.
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Attend,
         Self::Convolve,
         Self::Delta,
@@ -93,6 +94,7 @@ impl Entry {
         Self::Norm,
         Self::PassBy,
         Self::Product,
+        Self::ProductWide,
         Self::Replace,
         Self::Rope,
         Self::Route,
@@ -101,6 +103,11 @@ impl Entry {
         Self::Store,
         Self::Turn,
     ];
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        self.file().0
+    }
 
     /// Its name and its text.
     fn file(self) -> (&'static str, &'static str) {
@@ -118,6 +125,7 @@ impl Entry {
             Self::Norm => ("norm", include_str!("../shaders/norm.wgsl")),
             Self::PassBy => ("pass_by", include_str!("../shaders/pass_by.wgsl")),
             Self::Product => ("product", include_str!("../shaders/product.wgsl")),
+            Self::ProductWide => ("product_wide", include_str!("../shaders/product_wide.wgsl")),
             Self::Replace => ("replace", include_str!("../shaders/replace.wgsl")),
             Self::Rope => ("rope", include_str!("../shaders/rope.wgsl")),
             Self::Route => ("route", include_str!("../shaders/route.wgsl")),
@@ -131,7 +139,7 @@ impl Entry {
     /// Matrices that it unpacks at least.
     fn matrices(self) -> usize {
         match self {
-            Self::Embed | Self::Heads | Self::Product | Self::ExpertsDown => 1,
+            Self::Embed | Self::Heads | Self::Product | Self::ProductWide | Self::ExpertsDown => 1,
             Self::ExpertsUp | Self::GateUp => 2,
             Self::Attend
             | Self::Convolve
@@ -212,7 +220,7 @@ impl Kernel {
 
     /// In words.
     pub(crate) fn name(&self) -> &'static str {
-        self.entry.file().0
+        self.entry.name()
     }
 
     /// The whole text.

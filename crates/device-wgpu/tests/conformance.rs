@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use kauri_arch::Shape;
 use kauri_device::conformance::{Subject, Tolerance, conform};
 use kauri_device::{Batch, Buffer, Memory, Plan, Weight};
-use kauri_device_wgpu::{Device, Reduction, Resident, Wgpu};
+use kauri_device_wgpu::{Arithmetic, Device, Reduction, Resident, Wgpu};
 use kauri_formats::Quant;
 
 /// The device as it adds up best, and by way of memory; for the whole of the process, since what is local to a thread cannot let go of it.
@@ -36,7 +36,7 @@ impl<const BY_MEMORY: bool> Subject for OnGpu<BY_MEMORY> {
 
     fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
         let device = DEVICES[usize::from(BY_MEMORY)].get().expect("opened before");
-        let made = Wgpu::new(device, shape, &plan);
+        let made = Wgpu::new(device, shape, &plan, Arithmetic::Fast);
         let (mut wgpu, shape) = made.unwrap_or_else(|error| panic!("{error}"));
         wgpu.poison().expect("a device that is there");
         Self { wgpu, shape }

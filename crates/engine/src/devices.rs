@@ -26,7 +26,7 @@ pub enum DeviceChoice {
 
 /// What of a device was asked for.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "some of it only a GPU heeds"))]
+#[cfg_attr(not(any(feature = "cuda", feature = "wgpu")), expect(dead_code, reason = "some of it only a GPU heeds"))]
 pub(crate) struct Asked {
     pub(crate) choice: DeviceChoice,
     pub(crate) isa: Option<Isa>,
@@ -57,7 +57,7 @@ pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result
         }
         DeviceChoice::Cpu => cpu(isa, threads, shape, plan),
         DeviceChoice::Cuda => cuda::executor(asked, &shape, plan),
-        DeviceChoice::Wgpu => wgpu::executor(&shape, plan),
+        DeviceChoice::Wgpu => wgpu::executor(asked, &shape, plan),
     }
 }
 
@@ -149,21 +149,25 @@ mod cuda {
 mod wgpu {
     use std::sync::OnceLock;
 
-    use kauri_device_wgpu::{Device, Reduction, Unavailable, WgpuExecutor};
+    use kauri_device_wgpu::{Arithmetic, Device, Reduction, Unavailable, WgpuExecutor};
 
     use super::{Adapter, Asked, Error, Executor, Plan, Shape, Weight};
 
+    fn arithmetic(asked: Asked) -> Arithmetic {
+        if asked.exact { Arithmetic::Exact } else { Arithmetic::Fast }
+    }
+
     /// A model on the best adapter, one that computes on the CPU included: whoever asks for this device by name may want to see that.
-    pub(super) fn executor(shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+    pub(super) fn executor(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
         let device = Device::open(true, Reduction::Best)
             .map_err(|reason| Error::NoDevice(format!("{reason}; use --device cpu")))?;
-        Ok(Box::new(WgpuExecutor::new(&device, shape, plan)?))
+        Ok(Box::new(WgpuExecutor::new(&device, shape, plan, arithmetic(asked))?))
     }
 
     /// The same where nobody asked for it: only on a GPU that is one. What is missing is said, and the CPU takes its place.
     pub(super) fn preferred(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Option<Box<dyn Executor>> {
         let reason = match Device::open(false, Reduction::Best) {
-            Ok(device) => match WgpuExecutor::new(&device, shape, plan) {
+            Ok(device) => match WgpuExecutor::new(&device, shape, plan, arithmetic(asked)) {
                 Ok(executor) => return Some(Box::new(executor)),
                 Err(error) => error.to_string(),
             },
@@ -201,7 +205,7 @@ mod wgpu {
 mod wgpu {
     use super::{Adapter, Asked, Error, Executor, Plan, Shape, Weight};
 
-    pub(super) fn executor(_shape: &Shape<Weight>, _plan: Plan) -> Result<Box<dyn Executor>, Error> {
+    pub(super) fn executor(_asked: Asked, _shape: &Shape<Weight>, _plan: Plan) -> Result<Box<dyn Executor>, Error> {
         Err(Error::NoDevice("this build has no wgpu device; use --device cpu".to_owned()))
     }
 

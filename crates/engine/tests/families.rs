@@ -190,7 +190,10 @@ fn families_match_their_reference_through_wgpu() {
     for (family, directory) in directories() {
         for file in files(&directory) {
             let mut model = open(&file, CacheType::F32, |shape, plan| {
-                Box::new(WgpuExecutor::new(&device, &shape, plan).unwrap_or_else(|error| panic!("{family}: {error}")))
+                Box::new(
+                    WgpuExecutor::new(&device, &shape, plan, kauri_device_wgpu::Arithmetic::Fast)
+                        .unwrap_or_else(|error| panic!("{family}: {error}")),
+                )
             });
             matches_reference(&mut model, &family, &directory, &file);
         }
