@@ -66,7 +66,7 @@ pub enum Device {
     Cpu,
     /// An NVIDIA GPU.
     Cuda,
-    /// Any GPU through Metal, Vulkan or DX12.
+    /// Any GPU through Vulkan or Metal.
     Wgpu,
 }
 

@@ -1,4 +1,26 @@
-//! Every other GPU (Metal, Vulkan, DX12) through one host path and WGSL shaders.
+//! Every other GPU (Vulkan, Metal) through one host path: kernels in WGSL behind the same face as every other device.
 //!
-//! Nothing is here yet. What will live here: one file per operation, named as in `device-cpu`, and `shaders/*.wgsl`.
+//! Weights are copied to the device once, as they are stored. Drivers are found at run time, so that one binary runs on machines with
+//! and without a GPU. This crate sees no request and no file.
 #![forbid(unsafe_code)]
+
+mod attend;
+mod cache;
+mod detect;
+mod driver;
+mod elementwise;
+mod executor;
+mod experts;
+mod latent;
+mod matmul;
+mod ops;
+mod recurrent;
+mod resident;
+mod shader;
+mod step;
+
+pub use detect::{Adapter, Device, Reduction, Unavailable, adapters};
+pub use executor::WgpuExecutor;
+pub use ops::{Arithmetic, Wgpu};
+pub use resident::Resident;
+pub use shader::{Lanes, catalogue};

@@ -20,13 +20,13 @@ pub enum DeviceChoice {
     Cpu,
     /// An NVIDIA GPU.
     Cuda,
-    /// Any GPU through Metal, Vulkan or DX12.
+    /// Any GPU through Vulkan or Metal.
     Wgpu,
 }
 
 /// What of a device was asked for.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "some of it only a GPU heeds"))]
+#[cfg_attr(not(any(feature = "cuda", feature = "wgpu")), expect(dead_code, reason = "some of it only a GPU heeds"))]
 pub(crate) struct Asked {
     pub(crate) choice: DeviceChoice,
     pub(crate) isa: Option<Isa>,
@@ -48,7 +48,8 @@ pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result
     match choice {
         DeviceChoice::Auto => {
             if isa.is_none()
-                && let Some(executor) = cuda::preferred(asked, &shape, plan)
+                && let Some(executor) =
+                    cuda::preferred(asked, &shape, plan).or_else(|| wgpu::preferred(asked, &shape, plan))
             {
                 return Ok(executor);
             }
@@ -56,7 +57,7 @@ pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result
         }
         DeviceChoice::Cpu => cpu(isa, threads, shape, plan),
         DeviceChoice::Cuda => cuda::executor(asked, &shape, plan),
-        DeviceChoice::Wgpu => Err(Error::NoDevice("this build has no wgpu device; use --device cpu".to_owned())),
+        DeviceChoice::Wgpu => wgpu::executor(asked, &shape, plan),
     }
 }
 
@@ -143,10 +144,93 @@ mod cuda {
     }
 }
 
+/// GPUs through Vulkan or Metal, where they are built in.
+#[cfg(feature = "wgpu")]
+mod wgpu {
+    use std::sync::OnceLock;
+
+    use kauri_device_wgpu::{Arithmetic, Device, Reduction, Unavailable, WgpuExecutor};
+
+    use super::{Adapter, Asked, Error, Executor, Plan, Shape, Weight};
+
+    fn arithmetic(asked: Asked) -> Arithmetic {
+        if asked.exact { Arithmetic::Exact } else { Arithmetic::Fast }
+    }
+
+    /// A model on the best adapter, one that computes on the CPU included: whoever asks for this device by name may want to see that.
+    pub(super) fn executor(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+        let device = Device::open(true, Reduction::Best)
+            .map_err(|reason| Error::NoDevice(format!("{reason}; use --device cpu")))?;
+        Ok(Box::new(WgpuExecutor::new(&device, shape, plan, arithmetic(asked))?))
+    }
+
+    /// The same where nobody asked for it: only on a GPU that is one. What is missing is said, and the CPU takes its place.
+    pub(super) fn preferred(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Option<Box<dyn Executor>> {
+        let reason = match Device::open(false, Reduction::Best) {
+            Ok(device) => match WgpuExecutor::new(&device, shape, plan, arithmetic(asked)) {
+                Ok(executor) => return Some(Box::new(executor)),
+                Err(error) => error.to_string(),
+            },
+            Err(Unavailable::NoAdapter) => return None,
+            Err(reason) => reason.to_string(),
+        };
+        (asked.notice)(&format!("{reason}; running on the CPU"));
+        None
+    }
+
+    /// Whether there is a GPU that can be used, and that is one; looked for once.
+    pub(super) fn is_there() -> bool {
+        static FOUND: OnceLock<bool> = OnceLock::new();
+        *FOUND.get_or_init(|| adapters().iter().any(|adapter| !adapter.is_software && adapter.lacks.is_none()))
+    }
+
+    /// What this machine has.
+    pub(super) fn adapters() -> Vec<Adapter> {
+        let adapters = kauri_device_wgpu::adapters().into_iter();
+        let of = |adapter: kauri_device_wgpu::Adapter| Adapter {
+            name: adapter.name,
+            is_software: adapter.is_software,
+            binding_bytes_max: adapter.binding_bytes_max,
+            subgroup: Some(adapter.subgroup).filter(|sizes| sizes[0] > 0),
+            has_f16: adapter.has_f16,
+            has_matrix_units: adapter.has_matrix_units,
+            lacks: adapter.lacks.map(str::to_owned),
+        };
+        adapters.map(of).collect()
+    }
+}
+
+/// GPUs through Vulkan or Metal, where they are not built in.
+#[cfg(not(feature = "wgpu"))]
+mod wgpu {
+    use super::{Adapter, Asked, Error, Executor, Plan, Shape, Weight};
+
+    pub(super) fn executor(_asked: Asked, _shape: &Shape<Weight>, _plan: Plan) -> Result<Box<dyn Executor>, Error> {
+        Err(Error::NoDevice("this build has no wgpu device; use --device cpu".to_owned()))
+    }
+
+    pub(super) fn preferred(_asked: Asked, _shape: &Shape<Weight>, _plan: Plan) -> Option<Box<dyn Executor>> {
+        None
+    }
+
+    pub(super) fn is_there() -> bool {
+        false
+    }
+
+    pub(super) fn adapters() -> Vec<Adapter> {
+        Vec::new()
+    }
+}
+
 impl DeviceChoice {
     /// Most tokens of one step there, unless more are asked for: what a prompt is read in pieces of.
     pub fn step_tokens(self, isa: Option<Isa>) -> u32 {
-        if on_gpu(self, isa) { STEP_TOKENS_ON_GPU } else { STEP_TOKENS }
+        let on_cuda = match self {
+            Self::Auto => isa.is_none() && cuda::is_there(),
+            Self::Cuda => true,
+            Self::Cpu | Self::Wgpu => false,
+        };
+        if on_cuda { STEP_TOKENS_ON_GPU } else { STEP_TOKENS }
     }
 }
 
@@ -167,9 +251,9 @@ pub(crate) fn cache(choice: DeviceChoice, isa: Option<Isa>, shape: &Shape<Weight
 /// Whether a model will run on a GPU.
 pub(crate) fn on_gpu(choice: DeviceChoice, isa: Option<Isa>) -> bool {
     match choice {
-        DeviceChoice::Auto => isa.is_none() && cuda::is_there(),
-        DeviceChoice::Cuda => true,
-        DeviceChoice::Cpu | DeviceChoice::Wgpu => false,
+        DeviceChoice::Auto => isa.is_none() && (cuda::is_there() || wgpu::is_there()),
+        DeviceChoice::Cuda | DeviceChoice::Wgpu => true,
+        DeviceChoice::Cpu => false,
     }
 }
 
@@ -188,6 +272,27 @@ pub struct Machine {
     pub ceilings: Ceilings,
     /// The GPU, or why there is none to be used.
     pub gpu: Result<Gpu, String>,
+    /// What `--device wgpu` could run on, the best first; none in a build without it.
+    pub adapters: Vec<Adapter>,
+}
+
+/// A GPU, or what stands in for one, as Vulkan or Metal offer it.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    /// Its name, the interface and the driver.
+    pub name: String,
+    /// Whether it is a program that computes on the CPU: never taken unless it is asked for.
+    pub is_software: bool,
+    /// Bytes of a matrix, or of a layer's cache, at most in one piece.
+    pub binding_bytes_max: u64,
+    /// The smallest and the largest subgroup, where there are any.
+    pub subgroup: Option<[u32; 2]>,
+    /// Whether shaders have numbers of half precision.
+    pub has_f16: bool,
+    /// Whether there are matrix units that can be used.
+    pub has_matrix_units: bool,
+    /// What it lacks to be used, if anything.
+    pub lacks: Option<String>,
 }
 
 /// A GPU that kauri can use.
@@ -211,6 +316,7 @@ pub fn machine() -> Machine {
         isas: Isa::ALL.into_iter().filter(|isa| isa.is_supported()).collect(),
         ceilings: kauri_device_cpu::ceilings(topology.threads()),
         gpu: cuda::gpu(),
+        adapters: wgpu::adapters(),
     }
 }
 

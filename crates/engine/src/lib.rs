@@ -26,7 +26,7 @@ mod writing;
 
 pub use chat::{Call, Chat, Message};
 pub use decode::Request;
-pub use devices::{DeviceChoice, Gpu, Machine, has_simd, machine};
+pub use devices::{Adapter, DeviceChoice, Gpu, Machine, has_simd, machine};
 pub use dialogue::{Asked, Reading};
 pub use engine::{Defaults, Engine, Options};
 pub use error::Error;

@@ -8,6 +8,7 @@ use kauri_arch::Shape;
 use kauri_device::{Batch, CacheType, Choice, Executor, Plan, Ring, Weight};
 use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
 use kauri_device_cuda::{Arithmetic, CudaExecutor, Device};
+use kauri_device_wgpu::{Reduction, WgpuExecutor};
 use kauri_formats::Checkpoint;
 use serde_json::Value as Json;
 
@@ -176,6 +177,27 @@ fn keeps_to_the_reference_in_haste(device: &Device, family: &str, directory: &Pa
     println!("{family}, fast: {FEW} rows at a time {few}; 64 rows {many}");
     let mean_max = if model.has_experts || model.has_state { BF16_MEAN_OF_DELICATE } else { BF16_MEAN };
     assert!(many.mean() <= mean_max, "{family} from {}: {many}", file.display());
+}
+
+/// Through Vulkan, on a GPU or on a driver that computes on the CPU: single precision throughout.
+#[test]
+fn families_match_their_reference_through_wgpu() {
+    let device = match kauri_device_wgpu::Device::open(true, Reduction::Best) {
+        Ok(device) => device,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    println!("on {}", device.name());
+    for (family, directory) in directories() {
+        for file in files(&directory) {
+            let mut model = open(&file, CacheType::F32, |shape, plan| {
+                Box::new(
+                    WgpuExecutor::new(&device, &shape, plan, kauri_device_wgpu::Arithmetic::Fast)
+                        .unwrap_or_else(|error| panic!("{family}: {error}")),
+                )
+            });
+            matches_reference(&mut model, &family, &directory, &file);
+        }
+    }
 }
 
 /// The logits of every prompt and what is likeliest to follow it.

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 use kauri_engine::pull::free_bytes;
-use kauri_engine::{Isa, Machine, Memory, machine};
+use kauri_engine::{Adapter, Isa, Machine, Memory, machine};
 use serde_json::{Value as Json, json};
 
 use crate::library::Library;
@@ -90,7 +90,7 @@ fn rows(machine: &Machine, memory: Option<&Memory>, disk: Option<u64>) -> Vec<(&
         Err(_) => format!("the CPU: {} threads, {}", machine.cores, machine.isa.name()),
     };
     let speed = |bytes: f64| bandwidth / bytes;
-    vec![
+    let mut rows = vec![
         ("CPU", cpu_name().unwrap_or_else(|| "unknown".to_owned())),
         ("cores", format!("{} ({} logical)", machine.cores, machine.logical_cpus)),
         ("instructions", isas.join(", ")),
@@ -108,7 +108,39 @@ fn rows(machine: &Machine, memory: Option<&Memory>, disk: Option<u64>) -> Vec<(&
                 speed(1e9)
             ),
         ),
-    ]
+    ];
+    rows.extend(machine.adapters.iter().map(|adapter| ("adapter", adapter_words(adapter))));
+    rows
+}
+
+/// An adapter of `--device wgpu`, with its limits.
+fn adapter_words(adapter: &Adapter) -> String {
+    let mut words = vec![
+        adapter.name.clone(),
+        format!("{} in one piece", terminal::bytes(adapter.binding_bytes_max)),
+        match adapter.subgroup {
+            Some([least, most]) if least == most => format!("subgroups of {least}"),
+            Some([least, most]) => format!("subgroups of {least} to {most}"),
+            None => "no subgroups".to_owned(),
+        },
+    ];
+    words.extend(adapter.has_f16.then(|| "f16".to_owned()));
+    words.extend(adapter.has_matrix_units.then(|| "matrix units".to_owned()));
+    words.extend(adapter.is_software.then(|| "computes on the CPU: used only if --device wgpu asks for it".to_owned()));
+    words.extend(adapter.lacks.as_ref().map(|lack| format!("cannot be used: it has no {lack}")));
+    words.join("; ")
+}
+
+fn adapter_json(adapter: &Adapter) -> Json {
+    json!({
+        "name": adapter.name,
+        "is_software": adapter.is_software,
+        "binding_bytes_max": adapter.binding_bytes_max,
+        "subgroup_sizes": adapter.subgroup,
+        "has_f16": adapter.has_f16,
+        "has_matrix_units": adapter.has_matrix_units,
+        "lacks": adapter.lacks,
+    })
 }
 
 /// What is wrong, and what to do about it.
@@ -165,6 +197,7 @@ fn to_json(machine: &Machine, memory: Option<&Memory>, disk: Option<u64>, troubl
         "memory_limited_by": memory.and_then(|memory| memory.limited_by.clone()),
         "gpu": gpu.ok().map(|gpu| json!({ "name": gpu.name, "free_bytes": gpu.free_bytes, "bytes": gpu.total_bytes })),
         "no_gpu_because": gpu.err(),
+        "adapters": machine.adapters.iter().map(adapter_json).collect::<Vec<_>>(),
         "free_disk_bytes": disk,
         "troubles": troubles,
     })

@@ -1,0 +1,10 @@
+fn mxfp4_eight$(row: u32, columns: u32, group: u32) -> Eight {
+    let block = row + 17u * (group / 4u);
+    let g = group % 4u;
+    let shift = 4u * (g / 2u);
+    let at = block + 1u + 8u * (g % 2u);
+    let low = unpack4xU8((word$(at) >> shift) & 0x0f0f0f0fu);
+    let high = unpack4xU8((word$(at + 4u) >> shift) & 0x0f0f0f0fu);
+    let scale = power_of_two(byte$(block));
+    return Eight(scale * fp4_levels(low), scale * fp4_levels(high));
+}

@@ -1,0 +1,9 @@
+fn q4_1_eight$(row: u32, columns: u32, group: u32) -> Eight {
+    let block = row + 20u * (group / 4u);
+    let g = group % 4u;
+    let shift = 4u * (g / 2u);
+    let at = block + 4u + 8u * (g % 2u);
+    let low = unpack4xU8((word$(at) >> shift) & 0x0f0f0f0fu);
+    let high = unpack4xU8((word$(at + 4u) >> shift) & 0x0f0f0f0fu);
+    return scaled_less(half_at$(block), low, high, -half_at$(block + 2u));
+}

@@ -1,0 +1,199 @@
+//! The GPU as an executor: each step is noted, started as one pass, and read back when its tokens are asked for.
+
+use kauri_arch::Shape;
+use kauri_device::{
+    Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Memory, OpCost, Plan, Sampled, Weight, forward,
+};
+
+use crate::detect::{Device, lost};
+use crate::driver::Words;
+use crate::matmul;
+use crate::ops::{Arithmetic, Wgpu};
+use crate::resident::Resident;
+use crate::shader::{Entry, Kernel};
+
+/// A model on a GPU.
+pub struct WgpuExecutor {
+    wgpu: Wgpu,
+    shape: Shape<Resident>,
+    plan: Plan,
+    device: Device,
+    both_ways: bool,
+    rows: usize,
+    tokens: Vec<Option<u32>>,
+    logits: Vec<f32>,
+    last: Vec<f32>,
+}
+
+impl WgpuExecutor {
+    /// Copies the weights to the device, sizes every buffer and compiles every kernel that a step takes.
+    ///
+    /// # Errors
+    /// When the device has no room, or no kernel for something in the model.
+    pub fn new(
+        device: &Device,
+        shape: &Shape<Weight>,
+        plan: Plan,
+        arithmetic: Arithmetic,
+    ) -> Result<Self, DeviceError> {
+        // Layers with a window keep pages here, like others.
+        let plan = Plan { ring: None, ..plan };
+        let (wgpu, resident) = Wgpu::new(device, shape, &plan, arithmetic)?;
+        let mut executor = Self {
+            wgpu,
+            shape: resident,
+            plan,
+            device: device.clone(),
+            both_ways: shape.reads_both_ways(),
+            rows: 0,
+            tokens: Vec::with_capacity(plan.batch_outputs as usize),
+            logits: Vec::new(),
+            last: Vec::new(),
+        };
+        executor.warm()?;
+        Ok(executor)
+    }
+
+    /// Goes through a step of one token, one of several and one of many, so that every kernel is compiled before the first that counts. They write
+    /// to the first pages and the first slot, of which nothing is cached yet.
+    fn warm(&mut self) -> Result<(), DeviceError> {
+        let most = (self.plan.batch_tokens as usize).min(self.plan.page_tokens as usize * self.plan.pages as usize);
+        for tokens in [1, 2.min(most), matmul::WIDE_FROM.min(most)] {
+            let mut batch = Batch::default();
+            let pages: Vec<u32> = (0..tokens.div_ceil(self.plan.page_tokens as usize) as u32).collect();
+            batch.push(&vec![0; tokens], 0, &pages, 0, tokens as u32, 1);
+            self.launch(&batch)?;
+            self.sample(&[Choice::Greedy { mask: None }])?;
+        }
+        self.wgpu.gpu.outcome().map_err(lost)
+    }
+
+    /// Kernels that the last step took.
+    pub fn dispatches(&self) -> usize {
+        self.wgpu.dispatches()
+    }
+
+    /// The tokens of the rows that are chosen here.
+    fn choose(&mut self, choices: &[Choice<'_>]) -> Result<(), DeviceError> {
+        if !choices.iter().any(|choice| matches!(choice, Choice::Greedy { .. })) {
+            self.tokens.resize(choices.len(), None);
+            return Ok(());
+        }
+        let words = self.wgpu.vocab.div_ceil(32);
+        for (row, choice) in choices.iter().enumerate() {
+            let mask = match choice {
+                Choice::Greedy { mask } => *mask,
+                Choice::Nothing | Choice::Logits => None,
+            };
+            // Tokens past the end of a mask are not allowed.
+            let mask = mask.map(|mask| mask.iter().copied().chain(std::iter::repeat(0)).take(words));
+            let flag = u32::from(mask.is_some());
+            let bytes: Vec<u8> =
+                std::iter::once(flag).chain(mask.into_iter().flatten()).flat_map(u32::to_le_bytes).collect();
+            self.wgpu.gpu.write(&self.wgpu.desk, 4 * (row * (words + 1)) as u64, &bytes);
+        }
+        let (logits, to) = (self.wgpu.at(Buffer::Logits), self.plan.batch_outputs as usize * (words + 1));
+        let arguments = Words::of([logits, self.wgpu.vocab, 0, words + 1, to]);
+        self.wgpu.start(Kernel::plain(Entry::Greedy), [1, choices.len(), 1], arguments);
+        self.wgpu.flush();
+        let mut bytes = vec![0; 4 * choices.len()];
+        let part = (&self.wgpu.desk, 4 * to as u64, bytes.len() as u64);
+        self.wgpu.gpu.read(&[part], &mut bytes).map_err(lost)?;
+        let chosen = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
+        self.tokens.extend(choices.iter().zip(chosen).map(|(choice, token)| match choice {
+            Choice::Nothing | Choice::Logits => None,
+            Choice::Greedy { .. } => Some(token).filter(|&token| token != u32::MAX),
+        }));
+        Ok(())
+    }
+}
+
+impl Memory for WgpuExecutor {
+    fn page_bytes(&self) -> usize {
+        self.wgpu.page_bytes()
+    }
+
+    fn state_bytes(&self) -> usize {
+        self.wgpu.state_bytes()
+    }
+
+    fn read_page(&mut self, page: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.wgpu.read_page(page, to)
+    }
+
+    fn write_page(&mut self, page: u32, from: &[u8]) -> Result<(), DeviceError> {
+        self.wgpu.write_page(page, from)
+    }
+
+    fn read_state(&mut self, slot: u32, to: &mut [u8]) -> Result<(), DeviceError> {
+        self.wgpu.read_state(slot, to)
+    }
+
+    fn write_state(&mut self, slot: u32, from: &[u8]) -> Result<(), DeviceError> {
+        self.wgpu.write_state(slot, from)
+    }
+
+    fn arithmetic(&self) -> String {
+        self.wgpu.arithmetic()
+    }
+}
+
+impl Executor for WgpuExecutor {
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
+        batch.check(&self.plan, self.shape.vocab);
+        let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
+        assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
+        self.rows = batch.outputs.len();
+        self.wgpu.begin(batch);
+        forward(&mut self.wgpu, &self.shape, 0..self.shape.blocks.len());
+        self.wgpu.flush();
+        self.wgpu.gpu.outcome().map_err(lost)
+    }
+
+    fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
+        assert_eq!(choices.len(), self.rows, "one choice for every output row");
+        self.tokens.clear();
+        if self.shape.head.output.is_none() {
+            self.tokens.resize(self.rows, None);
+            return Ok(Sampled { tokens: &self.tokens, logits: &[] });
+        }
+        self.choose(choices)?;
+        if !choices.iter().any(|choice| matches!(choice, Choice::Logits)) {
+            return Ok(Sampled { tokens: &self.tokens, logits: &[] });
+        }
+        self.logits.resize(self.rows * self.wgpu.vocab, 0.0);
+        self.wgpu.read(Buffer::Logits, &mut self.logits)?;
+        Ok(Sampled { tokens: &self.tokens, logits: &self.logits })
+    }
+
+    fn rows(&mut self) -> Result<&[f32], DeviceError> {
+        self.last.resize(self.rows * self.shape.hidden as usize, 0.0);
+        self.wgpu.read(Buffer::Last, &mut self.last)?;
+        Ok(&self.last)
+    }
+
+    fn copy_state(&mut self, from: u32, to: u32) -> Result<(), DeviceError> {
+        self.wgpu.copy_state(from, to);
+        self.wgpu.gpu.outcome().map_err(lost)
+    }
+
+    fn measure(&mut self, on: bool) {
+        self.wgpu.measure(on);
+    }
+
+    fn ceilings(&mut self) -> Ceilings {
+        Ceilings { bandwidth_bytes_per_s: 0.0, operations_per_s: 0.0, arithmetic: "not measured" }
+    }
+
+    fn measured(&self) -> &[OpCost] {
+        self.wgpu.measured()
+    }
+}

@@ -1,0 +1,354 @@
+//! Kernels as text: each is put together from a few files, so that a storage type, a way of adding up and a way of keeping the cache are
+//! each written once.
+//!
+//! A kernel names the types that its matrices may have: one, and the text holds that one's unpacker alone; several, and a number among
+//! the kernel's arguments chooses.
+
+use kauri_device::CacheType;
+use kauri_formats::Quant;
+
+/// Values of a cached row at most.
+pub(crate) const ROW_VALUES_MAX: usize = 640;
+
+/// Experts of a layer at most, and groups of them.
+pub(crate) const EXPERTS_MAX: usize = 1024;
+pub(crate) const GROUPS_MAX: u32 = 64;
+/// Taps of a convolution at most, columns of a state space's state, and values of a key or a head of other states.
+pub(crate) const TAPS_MAX: u32 = 16;
+pub(crate) const STATE_COLUMNS_MAX: u32 = 512;
+pub(crate) const STATE_WIDTH_MAX: u32 = 512;
+
+/// What adds up in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// Nothing: sums go by way of memory.
+    Memory,
+    /// So many neighbouring threads, a power of two that no subgroup is smaller than.
+    Subgroup(u32),
+}
+
+impl Lanes {
+    /// For subgroups of no fewer threads.
+    pub(crate) fn of_subgroup(least: u32) -> Self {
+        if least < 4 { Self::Memory } else { Self::Subgroup(1 << least.min(32).ilog2()) }
+    }
+
+    /// Threads that share a row of a matrix.
+    pub(crate) fn count(self) -> u32 {
+        match self {
+            Self::Memory => 8,
+            Self::Subgroup(lanes) => lanes,
+        }
+    }
+
+    /// Threads of a workgroup.
+    pub(crate) fn threads(self) -> u32 {
+        (8 * self.count()).max(64)
+    }
+
+    /// Rows of a matrix that a workgroup takes.
+    pub(crate) fn rows(self) -> u32 {
+        self.threads() / self.count()
+    }
+}
+
+/// The files that hold a kernel's `main`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Entry {
+    Attend,
+    Convolve,
+    Delta,
+    Each,
+    Embed,
+    ExpertsDown,
+    ExpertsUp,
+    GateUp,
+    Greedy,
+    Heads,
+    Norm,
+    PassBy,
+    Product,
+    ProductWide,
+    Replace,
+    Rope,
+    Route,
+    Scan,
+    Shift,
+    Store,
+    Turn,
+}
+
+impl Entry {
+    /// Every one.
+    const ALL: [Self; 21] = [
+        Self::Attend,
+        Self::Convolve,
+        Self::Delta,
+        Self::Each,
+        Self::Embed,
+        Self::ExpertsDown,
+        Self::ExpertsUp,
+        Self::GateUp,
+        Self::Greedy,
+        Self::Heads,
+        Self::Norm,
+        Self::PassBy,
+        Self::Product,
+        Self::ProductWide,
+        Self::Replace,
+        Self::Rope,
+        Self::Route,
+        Self::Scan,
+        Self::Shift,
+        Self::Store,
+        Self::Turn,
+    ];
+
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        self.file().0
+    }
+
+    /// Its name and its text.
+    fn file(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Attend => ("attend", include_str!("../shaders/attend.wgsl")),
+            Self::Convolve => ("convolve", include_str!("../shaders/convolve.wgsl")),
+            Self::Delta => ("delta", include_str!("../shaders/delta.wgsl")),
+            Self::Each => ("each", include_str!("../shaders/each.wgsl")),
+            Self::Embed => ("embed", include_str!("../shaders/embed.wgsl")),
+            Self::ExpertsDown => ("experts_down", include_str!("../shaders/experts_down.wgsl")),
+            Self::ExpertsUp => ("experts_up", include_str!("../shaders/experts_up.wgsl")),
+            Self::GateUp => ("gate_up", include_str!("../shaders/gate_up.wgsl")),
+            Self::Greedy => ("greedy", include_str!("../shaders/greedy.wgsl")),
+            Self::Heads => ("heads", include_str!("../shaders/heads.wgsl")),
+            Self::Norm => ("norm", include_str!("../shaders/norm.wgsl")),
+            Self::PassBy => ("pass_by", include_str!("../shaders/pass_by.wgsl")),
+            Self::Product => ("product", include_str!("../shaders/product.wgsl")),
+            Self::ProductWide => ("product_wide", include_str!("../shaders/product_wide.wgsl")),
+            Self::Replace => ("replace", include_str!("../shaders/replace.wgsl")),
+            Self::Rope => ("rope", include_str!("../shaders/rope.wgsl")),
+            Self::Route => ("route", include_str!("../shaders/route.wgsl")),
+            Self::Scan => ("scan", include_str!("../shaders/scan.wgsl")),
+            Self::Shift => ("shift", include_str!("../shaders/shift.wgsl")),
+            Self::Store => ("store", include_str!("../shaders/store.wgsl")),
+            Self::Turn => ("turn", include_str!("../shaders/turn.wgsl")),
+        }
+    }
+
+    /// Matrices that it unpacks at least.
+    fn matrices(self) -> usize {
+        match self {
+            Self::Embed | Self::Heads | Self::Product | Self::ProductWide | Self::ExpertsDown => 1,
+            Self::ExpertsUp | Self::GateUp => 2,
+            Self::Attend
+            | Self::Convolve
+            | Self::Delta
+            | Self::Each
+            | Self::Greedy
+            | Self::Norm
+            | Self::PassBy
+            | Self::Replace
+            | Self::Rope
+            | Self::Route
+            | Self::Scan
+            | Self::Shift
+            | Self::Store
+            | Self::Turn => 0,
+        }
+    }
+
+    /// Whether it knows how the cache is kept.
+    fn is_cached(self) -> bool {
+        matches!(self, Self::Attend | Self::Store | Self::Turn)
+    }
+}
+
+/// The storage types that a matrix of a kernel may have, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Types(u32);
+
+impl Types {
+    /// One type.
+    pub(crate) const fn of(quant: Quant) -> Self {
+        Self(1 << quant as u32)
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    fn has(self, quant: Quant) -> bool {
+        (quant as u32) < u32::BITS && self.0 & 1 << quant as u32 != 0
+    }
+}
+
+/// What a kernel is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Kernel {
+    entry: Entry,
+    types: [Types; 3],
+    cache: u8,
+    tokens: u32,
+}
+
+impl Kernel {
+    /// One that unpacks nothing.
+    pub(crate) fn plain(entry: Entry) -> Self {
+        Self { entry, types: [Types::default(); 3], cache: 0, tokens: 1 }
+    }
+
+    /// One that reads or writes a cache.
+    pub(crate) fn cached(entry: Entry, kind: CacheType) -> Self {
+        let cache = match kind {
+            CacheType::F32 => 0,
+            CacheType::F16 => 1,
+            CacheType::Q8_0 => 2,
+            CacheType::Q4_0 => 3,
+        };
+        Self { cache, ..Self::plain(entry) }
+    }
+
+    /// One whose matrices have these types, and meet so many rows at a time.
+    pub(crate) fn on(entry: Entry, types: &[Types], tokens: u32) -> Self {
+        let mut all = [Types::default(); 3];
+        all[..types.len()].copy_from_slice(types);
+        Self { types: all, tokens, ..Self::plain(entry) }
+    }
+
+    /// In words.
+    pub(crate) fn name(&self) -> &'static str {
+        self.entry.name()
+    }
+
+    /// The whole text.
+    pub(crate) fn source(&self, lanes: Lanes) -> String {
+        let Self { entry, types, cache, tokens } = self;
+        let parts = types.iter().take_while(|types| **types != Types::default()).count();
+        let mut text = String::new();
+        let (threads, reduce) = match lanes {
+            Lanes::Memory => (lanes.threads(), include_str!("../shaders/reduce_memory.wgsl")),
+            Lanes::Subgroup(_) => (lanes.threads(), include_str!("../shaders/reduce_subgroup.wgsl")),
+        };
+        let constants = [
+            ("THREADS", threads),
+            ("LANES", lanes.count()),
+            ("ROWS", lanes.rows()),
+            ("PARTS_REDUCED", lanes.rows()),
+            ("TOKENS", *tokens),
+            ("CACHE", u32::from(*cache)),
+            ("EXPERTS_MAX", EXPERTS_MAX as u32),
+            ("GROUPS_MAX", GROUPS_MAX),
+            ("TAPS_MAX", TAPS_MAX),
+            ("STATE_COLUMNS_MAX", STATE_COLUMNS_MAX),
+            ("STATE_WIDTH_MAX", STATE_WIDTH_MAX),
+            ("ROW_MAX", ROW_VALUES_MAX as u32),
+            ("ROW_FOURS_MAX", ROW_VALUES_MAX as u32 / 4),
+        ];
+        for (name, value) in constants {
+            text.push_str(&format!("const {name}: u32 = {value}u;\n"));
+        }
+        text.push_str(include_str!("../shaders/prelude.wgsl"));
+        text.push_str(reduce);
+        if parts > 0 {
+            text.push_str(include_str!("../shaders/eight.wgsl"));
+        }
+        if entry.is_cached() {
+            text.push_str(include_str!("../shaders/cache.wgsl"));
+            if *entry != Entry::Attend {
+                text.push_str(include_str!("../shaders/put.wgsl"));
+            }
+        }
+        if matches!(entry, Entry::ExpertsUp | Entry::ExpertsDown) {
+            text.push_str(include_str!("../shaders/expert_table.wgsl"));
+        }
+        for (index, types) in types.iter().take(parts).enumerate() {
+            text.push_str(&unpacker(*types).replace('$', &index.to_string()));
+            if *entry == Entry::Product {
+                let part = include_str!("../shaders/product_part.wgsl");
+                text.push_str(&part.replace('$', &index.to_string()));
+            }
+        }
+        let main = entry.file().1;
+        text.push_str(&match parts {
+            3 => main.replace("//PART1 ", "").replace("//PART2 ", ""),
+            2 => main.replace("//PART1 ", ""),
+            _ => main.to_owned(),
+        });
+        text
+    }
+}
+
+/// How eight values of a row of one of these types are unpacked, for the matrix `$`.
+fn unpacker(types: Types) -> String {
+    let mut text = include_str!("../shaders/stored.wgsl").to_owned();
+    let mut cases = String::new();
+    let known = UNPACKERS.iter().filter(|(quant, ..)| types.has(*quant));
+    for (quant, name, unpack) in known {
+        text.push_str(unpack);
+        cases.push_str(&format!(
+            "        case {}u: {{\n            return {name}_eight$(row, columns, group);\n        }}\n",
+            *quant as u32
+        ));
+    }
+    text.push_str(&format!(
+        "\n// Values 8 * group and up of the row that begins with byte `row`.\nfn eight$(quant: u32, row: u32, columns: u32, group: u32) \
+         -> Eight {{\n    switch quant {{\n{cases}        default: {{\n            return Eight(vec4<f32>(0.0), vec4<f32>(0.0));\n        }}\n    }}\n}}\n\n"
+    ));
+    text
+}
+
+/// Every type that there is an unpacker for, its name in the text, and the text.
+const UNPACKERS: &[(Quant, &str, &str)] = &[
+    (Quant::F32, "f32", include_str!("../shaders/quant/f32.wgsl")),
+    (Quant::F16, "f16", include_str!("../shaders/quant/f16.wgsl")),
+    (Quant::BF16, "bf16", include_str!("../shaders/quant/bf16.wgsl")),
+    (Quant::Q4_0, "q4_0", include_str!("../shaders/quant/q4_0.wgsl")),
+    (Quant::Q4_1, "q4_1", include_str!("../shaders/quant/q4_1.wgsl")),
+    (Quant::Q5_0, "q5_0", include_str!("../shaders/quant/q5_0.wgsl")),
+    (Quant::Q5_1, "q5_1", include_str!("../shaders/quant/q5_1.wgsl")),
+    (Quant::Q8_0, "q8_0", include_str!("../shaders/quant/q8_0.wgsl")),
+    (Quant::Q2_K, "q2_k", include_str!("../shaders/quant/q2_k.wgsl")),
+    (Quant::Q3_K, "q3_k", include_str!("../shaders/quant/q3_k.wgsl")),
+    (Quant::Q4_K, "q4_k", include_str!("../shaders/quant/q4_k.wgsl")),
+    (Quant::Q5_K, "q5_k", include_str!("../shaders/quant/q5_k.wgsl")),
+    (Quant::Q6_K, "q6_k", include_str!("../shaders/quant/q6_k.wgsl")),
+    (Quant::IQ4_NL, "iq4_nl", include_str!("../shaders/quant/iq4_nl.wgsl")),
+    (Quant::IQ4_XS, "iq4_xs", include_str!("../shaders/quant/iq4_xs.wgsl")),
+    (Quant::MXFP4, "mxfp4", include_str!("../shaders/quant/mxfp4.wgsl")),
+];
+
+/// Whether matrices of this type can be unpacked.
+pub(crate) fn is_known(quant: Quant) -> bool {
+    UNPACKERS.iter().any(|(known, ..)| *known == quant)
+}
+
+/// Every kernel as text, by name: of products one for each storage type, of what knows the cache one for each way of keeping it. For
+/// who wants to read or translate them.
+pub fn catalogue(lanes: Lanes) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for entry in Entry::ALL {
+        let name = entry.file().0;
+        if entry.is_cached() {
+            for (kind, word) in
+                [(CacheType::F32, "f32"), (CacheType::F16, "f16"), (CacheType::Q8_0, "q8_0"), (CacheType::Q4_0, "q4_0")]
+            {
+                all.push((format!("{name}_{word}"), Kernel::cached(entry, kind).source(lanes)));
+            }
+        } else if entry == Entry::Product {
+            for (quant, word, _) in UNPACKERS {
+                all.push((format!("{name}_{word}"), Kernel::on(entry, &[Types::of(*quant)], 1).source(lanes)));
+            }
+            let three = [Quant::Q4_K, Quant::Q4_K, Quant::Q6_K].map(Types::of);
+            all.push((format!("{name}_three"), Kernel::on(entry, &three, 8).source(lanes)));
+        } else if entry.matrices() > 0 {
+            let types = [Types::of(Quant::Q4_K), Types::of(Quant::Q6_K)];
+            all.push((name.to_owned(), Kernel::on(entry, &types[..entry.matrices()], 1).source(lanes)));
+        } else {
+            all.push((name.to_owned(), Kernel::plain(entry).source(lanes)));
+        }
+    }
+    all
+}

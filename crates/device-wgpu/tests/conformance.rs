@@ -1,0 +1,90 @@
+//! The kernels against the reference device, on the first adapter there is: where there is no GPU, one that computes on the CPU. Skipped,
+//! with the reason, where there is none at all.
+
+use std::sync::OnceLock;
+
+use kauri_arch::Shape;
+use kauri_device::conformance::{Subject, Tolerance, conform};
+use kauri_device::{Batch, Buffer, Memory, Plan, Weight};
+use kauri_device_wgpu::{Arithmetic, Device, Reduction, Resident, Wgpu};
+use kauri_formats::Quant;
+
+/// The device as it adds up best, and by way of memory; for the whole of the process, since what is local to a thread cannot let go of it.
+static DEVICES: [OnceLock<Device>; 2] = [const { OnceLock::new() }; 2];
+
+/// Makes the device ready for subjects.
+fn open(reduction: Reduction) -> bool {
+    match Device::open(true, reduction) {
+        Ok(device) => {
+            eprintln!("on {}, {}", device.name(), device.reduction());
+            DEVICES[usize::from(reduction == Reduction::Memory)].set(device).is_ok()
+        }
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            false
+        }
+    }
+}
+
+struct OnGpu<const BY_MEMORY: bool> {
+    wgpu: Wgpu,
+    shape: Shape<Resident>,
+}
+
+impl<const BY_MEMORY: bool> Subject for OnGpu<BY_MEMORY> {
+    type Ops = Wgpu;
+
+    fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
+        let device = DEVICES[usize::from(BY_MEMORY)].get().expect("opened before");
+        let made = Wgpu::new(device, shape, &plan, Arithmetic::Fast);
+        let (mut wgpu, shape) = made.unwrap_or_else(|error| panic!("{error}"));
+        wgpu.poison().expect("a device that is there");
+        Self { wgpu, shape }
+    }
+
+    fn begin(&mut self, batch: &Batch) {
+        self.wgpu.begin(batch);
+    }
+
+    fn parts(&mut self) -> (&mut Wgpu, &Shape<Resident>) {
+        (&mut self.wgpu, &self.shape)
+    }
+
+    fn write(&mut self, buffer: Buffer, values: &[f32]) {
+        self.wgpu.write(buffer, values).expect("a device that is there");
+    }
+
+    fn read(&mut self, buffer: Buffer, count: usize) -> Vec<f32> {
+        let mut values = vec![0.0; count];
+        self.wgpu.read(buffer, &mut values).unwrap_or_else(|error| panic!("{error}"));
+        values
+    }
+
+    fn memory(&mut self) -> &mut dyn Memory {
+        &mut self.wgpu
+    }
+}
+
+/// All arithmetic is in single precision; sums are in another order, and exponentials round differently.
+const ROUNDING: Tolerance = Tolerance { absolute: 2e-5, relative: 2e-5, half_cache: 3e-5 };
+
+/// The types that there are kernels for, and that can be written.
+fn quants() -> Vec<Quant> {
+    use Quant::{BF16, F16, F32, IQ4_NL, IQ4_XS, MXFP4, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0};
+    let known = [F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4];
+    known.into_iter().filter(|quant| quant.can_quantise()).collect()
+}
+
+#[test]
+fn kernels_equal_the_reference() {
+    if open(Reduction::Best) {
+        conform::<OnGpu<false>>(&quants(), ROUNDING);
+    }
+}
+
+#[test]
+fn kernels_without_subgroups_equal_the_reference() {
+    if open(Reduction::Memory) {
+        conform::<OnGpu<true>>(&quants(), ROUNDING);
+    }
+}

@@ -1,0 +1,803 @@
+// language: metal2.4
+#include <metal_stdlib>
+#include <simd/simd.h>
+
+using metal::uint;
+
+struct _mslBufferSizes {
+    uint size0;
+    uint size1;
+    uint size2;
+    uint size3;
+};
+
+typedef float type_2[1];
+typedef uint type_3[1];
+struct Sequence {
+    uint first;
+    uint count;
+    uint cached;
+    uint pages;
+    uint slot;
+    uint second_start;
+};
+struct type_6 {
+    float inner[8];
+};
+struct Args {
+    uint query;
+    uint mixed;
+    uint keys;
+    uint key_scales;
+    uint values;
+    uint value_scales;
+    uint heads;
+    uint kv_heads;
+    uint key;
+    uint value_row;
+    uint value_start;
+    uint window;
+    uint is_both_ways;
+    float scale;
+    float cap;
+    uint sinks;
+};
+struct type_8 {
+    metal::float4 inner[160];
+};
+struct type_9 {
+    float inner[256];
+};
+struct type_10 {
+    uint inner[256];
+};
+struct type_11 {
+    metal::float4 inner[256];
+};
+struct type_13 {
+    metal::float4 inner[1];
+};
+constant uint THREADS = 256u;
+constant uint LANES = 32u;
+constant uint ROWS = 8u;
+constant uint PARTS_REDUCED = 8u;
+constant uint TOKENS = 1u;
+constant uint CACHE = 3u;
+constant uint EXPERTS_MAX = 1024u;
+constant uint GROUPS_MAX = 64u;
+constant uint TAPS_MAX = 16u;
+constant uint STATE_COLUMNS_MAX = 512u;
+constant uint STATE_WIDTH_MAX = 512u;
+constant uint ROW_MAX = 640u;
+constant uint ROW_FOURS_MAX = 160u;
+constant uint NOTHING = 4294967295u;
+constant float LEAST = -300000000000000000000000000000000000000.0;
+constant uint FOURS = 1u;
+
+float vector(
+    uint at,
+    device type_3 const& vectors,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = vectors[metal::min(unsigned(at), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    return as_type<float>(_e3);
+}
+
+float kept_float(
+    uint at_1,
+    device type_3 const& kept,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = kept[metal::min(unsigned(at_1), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    return as_type<float>(_e3);
+}
+
+metal::uint4 token(
+    uint index,
+    device type_3 const& step_words,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = step_words[metal::min(unsigned(4), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint at_3 = _e3 + (4u * index);
+    uint _e9 = step_words[metal::min(unsigned(at_3), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e14 = step_words[metal::min(unsigned(at_3 + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e19 = step_words[metal::min(unsigned(at_3 + 2u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e24 = step_words[metal::min(unsigned(at_3 + 3u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    return metal::uint4(_e9, _e14, _e19, _e24);
+}
+
+Sequence sequence(
+    uint index_1,
+    device type_3 const& step_words,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = step_words[metal::min(unsigned(5), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint at_4 = _e3 + (8u * index_1);
+    uint _e9 = step_words[metal::min(unsigned(at_4), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e14 = step_words[metal::min(unsigned(at_4 + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e19 = step_words[metal::min(unsigned(at_4 + 2u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e24 = step_words[metal::min(unsigned(at_4 + 3u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e29 = step_words[metal::min(unsigned(at_4 + 4u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e34 = step_words[metal::min(unsigned(at_4 + 5u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    return Sequence {_e9, _e14, _e19, _e24, _e29, _e34};
+}
+
+uint naga_div(uint lhs, uint rhs) {
+    return lhs / metal::select(rhs, 1u, rhs == 0u);
+}
+
+uint naga_mod(uint lhs, uint rhs) {
+    return lhs % metal::select(rhs, 1u, rhs == 0u);
+}
+
+uint place_of(
+    uint pages,
+    uint position,
+    device type_3 const& step_words,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint page_tokens = step_words[metal::min(unsigned(3), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e9 = step_words[metal::min(unsigned(pages + naga_div(position, page_tokens)), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    return (_e9 * page_tokens) + naga_mod(position, page_tokens);
+}
+
+float half_(
+    uint bits
+) {
+    uint magnitude = bits & 32767u;
+    float usual = as_type<float>((magnitude << 13u) + 939524096u);
+    float value = (magnitude < 1024u) ? (static_cast<float>(magnitude) * 0.000000059604645) : usual;
+    return ((bits & 32768u) != 0u) ? -(value) : value;
+}
+
+float hyperbolic_tangent(
+    float x
+) {
+    float y = metal::exp(2.0 * metal::clamp(x, -20.0, 20.0));
+    return (y - 1.0) / (y + 1.0);
+}
+
+float lane_sum(
+    float x_1,
+    uint thread_1
+) {
+    float sum_3 = {};
+    uint step = 16u;
+    sum_3 = x_1;
+    uint2 loop_bound = uint2(4294967295u);
+    bool loop_init = true;
+    while(true) {
+        if (metal::all(loop_bound == uint2(0u))) { break; }
+        loop_bound -= uint2(loop_bound.y == 0u, 1u);
+        if (!loop_init) {
+            uint _e13 = step;
+            step = naga_div(_e13, 2u);
+        }
+        loop_init = false;
+        uint _e5 = step;
+        if (_e5 > 0u) {
+        } else {
+            break;
+        }
+        {
+            float _e8 = sum_3;
+            float _e9 = sum_3;
+            uint _e10 = step;
+            float unnamed = metal::simd_shuffle_xor(_e9, _e10);
+            sum_3 = _e8 + unnamed;
+        }
+    }
+    float _e16 = sum_3;
+    return _e16;
+}
+
+float lane_max(
+    float x_2
+) {
+    float most_1 = {};
+    uint step_1 = 16u;
+    most_1 = x_2;
+    uint2 loop_bound_1 = uint2(4294967295u);
+    bool loop_init_1 = true;
+    while(true) {
+        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
+        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
+        if (!loop_init_1) {
+            uint _e12 = step_1;
+            step_1 = naga_div(_e12, 2u);
+        }
+        loop_init_1 = false;
+        uint _e4 = step_1;
+        if (_e4 > 0u) {
+        } else {
+            break;
+        }
+        {
+            float _e7 = most_1;
+            float _e8 = most_1;
+            uint _e9 = step_1;
+            float unnamed_1 = metal::simd_shuffle_xor(_e8, _e9);
+            most_1 = metal::max(_e7, unnamed_1);
+        }
+    }
+    float _e15 = most_1;
+    return _e15;
+}
+
+float workgroup_sum(
+    float x_3,
+    uint thread_2,
+    threadgroup type_6& reduced
+) {
+    float sum_4 = 0.0;
+    uint part = 0u;
+    float _e2 = lane_sum(x_3, thread_2);
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    if (naga_mod(thread_2, LANES) == 0u) {
+        reduced.inner[metal::min(unsigned(naga_div(thread_2, LANES)), 7u)] = _e2;
+    }
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    uint2 loop_bound_2 = uint2(4294967295u);
+    bool loop_init_2 = true;
+    while(true) {
+        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
+        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
+        if (!loop_init_2) {
+            uint _e25 = part;
+            part = _e25 + 1u;
+        }
+        loop_init_2 = false;
+        uint _e15 = part;
+        if (_e15 < PARTS_REDUCED) {
+        } else {
+            break;
+        }
+        {
+            float _e18 = sum_4;
+            uint _e20 = part;
+            float _e22 = reduced.inner[metal::min(unsigned(_e20), 7u)];
+            sum_4 = _e18 + _e22;
+        }
+    }
+    float _e27 = sum_4;
+    return _e27;
+}
+
+float workgroup_max(
+    float x_4,
+    uint thread_3,
+    threadgroup type_6& reduced
+) {
+    float most_2 = LEAST;
+    uint part_1 = 0u;
+    float _e2 = lane_max(x_4);
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    if (naga_mod(thread_3, LANES) == 0u) {
+        reduced.inner[metal::min(unsigned(naga_div(thread_3, LANES)), 7u)] = _e2;
+    }
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    uint2 loop_bound_3 = uint2(4294967295u);
+    bool loop_init_3 = true;
+    while(true) {
+        if (metal::all(loop_bound_3 == uint2(0u))) { break; }
+        loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
+        if (!loop_init_3) {
+            uint _e25 = part_1;
+            part_1 = _e25 + 1u;
+        }
+        loop_init_3 = false;
+        uint _e15 = part_1;
+        if (_e15 < PARTS_REDUCED) {
+        } else {
+            break;
+        }
+        {
+            float _e18 = most_2;
+            uint _e20 = part_1;
+            float _e22 = reduced.inner[metal::min(unsigned(_e20), 7u)];
+            most_2 = metal::max(_e18, _e22);
+        }
+    }
+    float _e27 = most_2;
+    return _e27;
+}
+
+uint row_words(
+    uint width
+) {
+    uint fours = naga_div(width + 3u, 4u);
+    uint blocks = naga_div(width + 31u, 32u);
+    switch(CACHE) {
+        case 0u: {
+            return 4u * fours;
+        }
+        case 1u: {
+            return 2u * fours;
+        }
+        case 2u: {
+            return 8u * blocks;
+        }
+        default: {
+            return 4u * blocks;
+        }
+    }
+}
+
+uint scale_words(
+    uint width_1
+) {
+    uint blocks_1 = naga_div(width_1 + 31u, 32u);
+    return true ? naga_div(blocks_1 + 1u, 2u) : 0u;
+}
+
+float cached_scale(
+    uint scales,
+    uint block,
+    device type_3 const& kept,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e7 = kept[metal::min(unsigned(scales + naga_div(block, 2u)), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    float _e15 = half_((_e7 >> (16u * naga_mod(block, 2u))) & 65535u);
+    return _e15;
+}
+
+metal::float4 cached_four(
+    uint values,
+    uint scales_1,
+    uint four,
+    device type_3 const& kept,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    switch(CACHE) {
+        case 0u: {
+            uint at_5 = values + (4u * four);
+            float _e7 = kept_float(at_5, kept, _buffer_sizes);
+            float _e10 = kept_float(at_5 + 1u, kept, _buffer_sizes);
+            float _e13 = kept_float(at_5 + 2u, kept, _buffer_sizes);
+            float _e16 = kept_float(at_5 + 3u, kept, _buffer_sizes);
+            return metal::float4(_e7, _e10, _e13, _e16);
+        }
+        case 1u: {
+            uint at_6 = values + (2u * four);
+            uint _e23 = kept[metal::min(unsigned(at_6), (_buffer_sizes.size3 - 0 - 4) / 4)];
+            uint _e29 = kept[metal::min(unsigned(at_6 + 1u), (_buffer_sizes.size3 - 0 - 4) / 4)];
+            return metal::float4(float2(as_type<half2>(_e23)), float2(as_type<half2>(_e29)));
+        }
+        case 2u: {
+            float _e34 = cached_scale(scales_1, naga_div(four, 8u), kept, _buffer_sizes);
+            uint _e38 = kept[metal::min(unsigned(values + four), (_buffer_sizes.size3 - 0 - 4) / 4)];
+            return _e34 * static_cast<metal::float4>(int4(as_type<packed_char4>(_e38)));
+        }
+        default: {
+            uint _e47 = kept[metal::min(unsigned(values + naga_div(four, 2u)), (_buffer_sizes.size3 - 0 - 4) / 4)];
+            uint codes = _e47 >> (16u * naga_mod(four, 2u));
+            metal::uint4 spread = (metal::uint4(codes) >> metal::uint4(0u, 4u, 8u, 12u)) & metal::uint4(15u);
+            float _e65 = cached_scale(scales_1, naga_div(four, 8u), kept, _buffer_sizes);
+            return _e65 * (static_cast<metal::float4>(spread) - metal::float4(8.0));
+        }
+    }
+}
+
+float value_of(
+    uint at_2,
+    bool is_there,
+    device type_2 const& arena,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    if (is_there) {
+        float _e4 = arena[metal::min(unsigned(at_2), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        return _e4;
+    }
+    return 0.0;
+}
+
+struct main_Input {
+};
+[[max_total_threads_per_threadgroup(256)]] kernel void main_(
+  metal::uint3 group [[threadgroup_position_in_grid]]
+, uint thread_ [[thread_index_in_threadgroup]]
+, device type_2& arena [[buffer(0)]]
+, device type_3 const& vectors [[buffer(4)]]
+, device type_3 const& step_words [[buffer(5)]]
+, device type_3 const& kept [[buffer(6)]]
+, threadgroup type_6& reduced
+, constant Args& args [[buffer(7)]]
+, threadgroup type_8& query
+, threadgroup type_9& shares
+, threadgroup type_10& places
+, threadgroup type_11& parts
+, constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
+) {
+    uint i = {};
+    uint end = {};
+    float most = LEAST;
+    float total = 0.0;
+    type_13 sums = {};
+    uint i_1 = 0u;
+    uint first = {};
+    float score = {};
+    float sum = {};
+    uint i_2 = {};
+    uint i_3 = {};
+    metal::float4 sum_1 = {};
+    bool local = {};
+    uint other = {};
+    uint i_4 = 0u;
+    uint i_5 = 0u;
+    metal::float4 sum_2 = {};
+    uint other_1 = {};
+    uint j = {};
+    bool local_1 = {};
+    uint head = group.x;
+    uint _e5 = args.heads;
+    uint _e8 = args.kv_heads;
+    uint kv_head = naga_div(head, naga_div(_e5, _e8));
+    uint _e13 = args.key;
+    uint key_fours = naga_div(_e13 + 3u, 4u);
+    uint _e20 = args.query;
+    uint _e24 = args.heads;
+    uint _e29 = args.key;
+    uint from_at = _e20 + (((group.y * _e24) + head) * _e29);
+    i = thread_;
+    uint2 loop_bound_4 = uint2(4294967295u);
+    bool loop_init_4 = true;
+    while(true) {
+        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
+        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
+        if (!loop_init_4) {
+            uint _e68 = i;
+            i = _e68 + THREADS;
+        }
+        loop_init_4 = false;
+        uint _e33 = i;
+        if (_e33 < key_fours) {
+        } else {
+            break;
+        }
+        {
+            uint _e36 = i;
+            uint at_7 = from_at + (4u * _e36);
+            uint _e41 = args.key;
+            uint _e43 = i;
+            uint rest = _e41 - (4u * _e43);
+            uint _e47 = i;
+            float _e51 = arena[metal::min(unsigned(at_7), (_buffer_sizes.size0 - 0 - 4) / 4)];
+            float _e56 = value_of(at_7 + 1u, rest > 1u, arena, _buffer_sizes);
+            float _e61 = value_of(at_7 + 2u, rest > 2u, arena, _buffer_sizes);
+            float _e66 = value_of(at_7 + 3u, rest > 3u, arena, _buffer_sizes);
+            query.inner[metal::min(unsigned(_e47), 159u)] = metal::float4(_e51, _e56, _e61, _e66);
+        }
+    }
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    metal::uint4 _e72 = token(group.y, step_words, _buffer_sizes);
+    Sequence _e74 = sequence(_e72.z, step_words, _buffer_sizes);
+    uint pages_1 = _e74.pages;
+    uint _e82 = args.window;
+    uint _e86 = args.window;
+    uint start = (_e86 <= _e72.y) ? ((_e72.y + 1u) - _e82) : 0u;
+    end = _e72.y + 1u;
+    uint _e96 = args.is_both_ways;
+    if (_e96 != 0u) {
+        end = _e72.w;
+        uint _e102 = args.window;
+        if (_e102 < (_e72.w - _e72.y)) {
+            uint _e110 = args.window;
+            end = _e72.y + _e110;
+        }
+    }
+    uint _e114 = args.value_row;
+    uint value_fours = naga_div(_e114 + 3u, 4u);
+    uint spread_1 = metal::max(1u, naga_div(THREADS, value_fours));
+    uint share_of = naga_div(thread_, value_fours);
+    uint2 loop_bound_5 = uint2(4294967295u);
+    bool loop_init_5 = true;
+    while(true) {
+        if (metal::all(loop_bound_5 == uint2(0u))) { break; }
+        loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
+        if (!loop_init_5) {
+            uint _e139 = i_1;
+            i_1 = _e139 + 1u;
+        }
+        loop_init_5 = false;
+        uint _e131 = i_1;
+        if (_e131 < FOURS) {
+        } else {
+            break;
+        }
+        {
+            uint _e134 = i_1;
+            sums.inner[metal::min(unsigned(_e134), 0u)] = metal::float4(0.0);
+        }
+    }
+    first = start;
+    uint2 loop_bound_6 = uint2(4294967295u);
+    bool loop_init_6 = true;
+    while(true) {
+        if (metal::all(loop_bound_6 == uint2(0u))) { break; }
+        loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
+        if (!loop_init_6) {
+            uint _e313 = first;
+            first = _e313 + THREADS;
+        }
+        loop_init_6 = false;
+        uint _e142 = first;
+        uint _e143 = end;
+        if (_e142 < _e143) {
+        } else {
+            break;
+        }
+        {
+            uint _e146 = end;
+            uint _e147 = first;
+            uint count = metal::min(THREADS, _e146 - _e147);
+            score = LEAST;
+            if (thread_ < count) {
+                uint _e153 = first;
+                uint _e155 = place_of(pages_1, _e153 + thread_, step_words, _buffer_sizes);
+                uint _e158 = args.kv_heads;
+                uint place = (_e155 * _e158) + kv_head;
+                places.inner[metal::min(unsigned(thread_), 255u)] = place;
+                uint _e165 = args.keys;
+                uint _e168 = args.key;
+                uint _e169 = row_words(_e168);
+                uint values_1 = _e165 + (place * _e169);
+                uint _e174 = args.key_scales;
+                uint _e177 = args.key;
+                uint _e178 = scale_words(_e177);
+                uint scales_2 = _e174 + (place * _e178);
+                sum = 0.0;
+                i_2 = 0u;
+                uint2 loop_bound_7 = uint2(4294967295u);
+                bool loop_init_7 = true;
+                while(true) {
+                    if (metal::all(loop_bound_7 == uint2(0u))) { break; }
+                    loop_bound_7 -= uint2(loop_bound_7.y == 0u, 1u);
+                    if (!loop_init_7) {
+                        uint _e197 = i_2;
+                        i_2 = _e197 + 1u;
+                    }
+                    loop_init_7 = false;
+                    uint _e185 = i_2;
+                    if (_e185 < key_fours) {
+                    } else {
+                        break;
+                    }
+                    {
+                        float _e187 = sum;
+                        uint _e189 = i_2;
+                        metal::float4 _e191 = query.inner[metal::min(unsigned(_e189), 159u)];
+                        uint _e192 = i_2;
+                        metal::float4 _e193 = cached_four(values_1, scales_2, _e192, kept, _buffer_sizes);
+                        sum = _e187 + metal::dot(_e191, _e193);
+                    }
+                }
+                float _e199 = sum;
+                float _e202 = args.scale;
+                score = _e199 * _e202;
+                float _e206 = args.cap;
+                if (_e206 > 0.0) {
+                    float _e211 = args.cap;
+                    float _e212 = score;
+                    float _e215 = args.cap;
+                    float _e217 = hyperbolic_tangent(_e212 / _e215);
+                    score = _e211 * _e217;
+                }
+            }
+            float _e219 = most;
+            float _e220 = score;
+            float _e221 = workgroup_max(_e220, thread_, reduced);
+            float larger = metal::max(_e219, _e221);
+            float _e223 = score;
+            float weight = (thread_ < count) ? metal::exp(_e223 - larger) : 0.0;
+            float _e229 = most;
+            float remains = metal::exp(_e229 - larger);
+            shares.inner[metal::min(unsigned(thread_), 255u)] = weight;
+            float _e234 = total;
+            float _e236 = workgroup_sum(weight, thread_, reduced);
+            total = (_e234 * remains) + _e236;
+            most = larger;
+            metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+            i_3 = 0u;
+            uint2 loop_bound_8 = uint2(4294967295u);
+            bool loop_init_8 = true;
+            while(true) {
+                if (metal::all(loop_bound_8 == uint2(0u))) { break; }
+                loop_bound_8 -= uint2(loop_bound_8.y == 0u, 1u);
+                if (!loop_init_8) {
+                    uint _e311 = i_3;
+                    i_3 = _e311 + 1u;
+                }
+                loop_init_8 = false;
+                uint _e240 = i_3;
+                if (_e240 < FOURS) {
+                } else {
+                    break;
+                }
+                {
+                    uint _e243 = i_3;
+                    uint four_1 = (spread_1 > 1u) ? naga_mod(thread_, value_fours) : (thread_ + (_e243 * THREADS));
+                    uint _e251 = i_3;
+                    metal::float4 _e253 = sums.inner[metal::min(unsigned(_e251), 0u)];
+                    sum_1 = _e253 * remains;
+                    if (four_1 < value_fours) {
+                        local = share_of < spread_1;
+                    } else {
+                        local = false;
+                    }
+                    bool _e261 = local;
+                    if (_e261) {
+                        other = (spread_1 > 1u) ? share_of : 0u;
+                        uint2 loop_bound_9 = uint2(4294967295u);
+                        bool loop_init_9 = true;
+                        while(true) {
+                            if (metal::all(loop_bound_9 == uint2(0u))) { break; }
+                            loop_bound_9 -= uint2(loop_bound_9.y == 0u, 1u);
+                            if (!loop_init_9) {
+                                uint _e303 = other;
+                                other = _e303 + spread_1;
+                            }
+                            loop_init_9 = false;
+                            uint _e267 = other;
+                            if (_e267 < count) {
+                            } else {
+                                break;
+                            }
+                            {
+                                uint _e271 = args.values;
+                                uint _e273 = other;
+                                uint _e275 = places.inner[metal::min(unsigned(_e273), 255u)];
+                                uint _e278 = args.value_row;
+                                uint _e279 = row_words(_e278);
+                                uint values_2 = _e271 + (_e275 * _e279);
+                                uint _e284 = args.value_scales;
+                                uint _e286 = other;
+                                uint _e288 = places.inner[metal::min(unsigned(_e286), 255u)];
+                                uint _e291 = args.value_row;
+                                uint _e292 = scale_words(_e291);
+                                uint scales_3 = _e284 + (_e288 * _e292);
+                                metal::float4 _e295 = sum_1;
+                                uint _e297 = other;
+                                float _e299 = shares.inner[metal::min(unsigned(_e297), 255u)];
+                                metal::float4 _e300 = cached_four(values_2, scales_3, four_1, kept, _buffer_sizes);
+                                sum_1 = _e295 + (_e299 * _e300);
+                            }
+                        }
+                    }
+                    uint _e305 = i_3;
+                    metal::float4 _e307 = sum_1;
+                    sums.inner[metal::min(unsigned(_e305), 0u)] = _e307;
+                    if (spread_1 > 1u) {
+                        break;
+                    }
+                }
+            }
+            metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+        }
+    }
+    uint _e318 = args.sinks;
+    if (_e318 != NOTHING) {
+        uint _e323 = args.sinks;
+        float _e325 = vector(_e323 + head, vectors, _buffer_sizes);
+        float _e326 = most;
+        float larger_1 = metal::max(_e326, _e325);
+        float _e328 = most;
+        float remains_1 = metal::exp(_e328 - larger_1);
+        float _e331 = total;
+        total = (_e331 * remains_1) + metal::exp(_e325 - larger_1);
+        uint2 loop_bound_10 = uint2(4294967295u);
+        bool loop_init_10 = true;
+        while(true) {
+            if (metal::all(loop_bound_10 == uint2(0u))) { break; }
+            loop_bound_10 -= uint2(loop_bound_10.y == 0u, 1u);
+            if (!loop_init_10) {
+                uint _e346 = i_4;
+                i_4 = _e346 + 1u;
+            }
+            loop_init_10 = false;
+            uint _e338 = i_4;
+            if (_e338 < FOURS) {
+            } else {
+                break;
+            }
+            {
+                uint _e341 = i_4;
+                metal::float4 _e343 = sums.inner[metal::min(unsigned(_e341), 0u)];
+                sums.inner[metal::min(unsigned(_e341), 0u)] = _e343 * remains_1;
+            }
+        }
+    }
+    metal::float4 _e351 = sums.inner[0];
+    parts.inner[metal::min(unsigned(thread_), 255u)] = _e351;
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    uint _e354 = args.value_row;
+    uint _e357 = args.value_start;
+    uint width_2 = _e354 - _e357;
+    uint _e361 = args.mixed;
+    uint _e365 = args.heads;
+    uint to = _e361 + (((group.y * _e365) + head) * width_2);
+    uint2 loop_bound_11 = uint2(4294967295u);
+    bool loop_init_11 = true;
+    while(true) {
+        if (metal::all(loop_bound_11 == uint2(0u))) { break; }
+        loop_bound_11 -= uint2(loop_bound_11.y == 0u, 1u);
+        if (!loop_init_11) {
+            uint _e436 = i_5;
+            i_5 = _e436 + 1u;
+        }
+        loop_init_11 = false;
+        uint _e372 = i_5;
+        if (_e372 < FOURS) {
+        } else {
+            break;
+        }
+        {
+            uint _e375 = i_5;
+            uint four_2 = thread_ + (_e375 * THREADS);
+            if (four_2 < value_fours) {
+                uint _e380 = i_5;
+                metal::float4 _e382 = sums.inner[metal::min(unsigned(_e380), 0u)];
+                sum_2 = _e382;
+                other_1 = 1u;
+                uint2 loop_bound_12 = uint2(4294967295u);
+                bool loop_init_12 = true;
+                while(true) {
+                    if (metal::all(loop_bound_12 == uint2(0u))) { break; }
+                    loop_bound_12 -= uint2(loop_bound_12.y == 0u, 1u);
+                    if (!loop_init_12) {
+                        uint _e397 = other_1;
+                        other_1 = _e397 + 1u;
+                    }
+                    loop_init_12 = false;
+                    uint _e386 = other_1;
+                    if (_e386 < spread_1) {
+                    } else {
+                        break;
+                    }
+                    {
+                        metal::float4 _e388 = sum_2;
+                        uint _e390 = other_1;
+                        metal::float4 _e394 = parts.inner[metal::min(unsigned(four_2 + (_e390 * value_fours)), 255u)];
+                        sum_2 = _e388 + _e394;
+                    }
+                }
+                j = 0u;
+                uint2 loop_bound_13 = uint2(4294967295u);
+                bool loop_init_13 = true;
+                while(true) {
+                    if (metal::all(loop_bound_13 == uint2(0u))) { break; }
+                    loop_bound_13 -= uint2(loop_bound_13.y == 0u, 1u);
+                    if (!loop_init_13) {
+                        uint _e433 = j;
+                        j = _e433 + 1u;
+                    }
+                    loop_init_13 = false;
+                    uint _e401 = j;
+                    if (_e401 < 4u) {
+                    } else {
+                        break;
+                    }
+                    {
+                        uint _e406 = j;
+                        uint at_8 = (4u * four_2) + _e406;
+                        uint _e410 = args.value_start;
+                        if (at_8 >= _e410) {
+                            uint _e416 = args.value_row;
+                            local_1 = at_8 < _e416;
+                        } else {
+                            local_1 = false;
+                        }
+                        bool _e419 = local_1;
+                        if (_e419) {
+                            uint _e424 = args.value_start;
+                            uint _e427 = j;
+                            float _e429 = sum_2[metal::min(unsigned(_e427), 3u)];
+                            float _e430 = total;
+                            arena[metal::min(unsigned((to + at_8) - _e424), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e429 / _e430;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    return;
+}

@@ -1,0 +1,551 @@
+// language: metal2.4
+#include <metal_stdlib>
+#include <simd/simd.h>
+
+using metal::uint;
+
+struct _mslBufferSizes {
+    uint size0;
+    uint size1;
+    uint size2;
+    uint size3;
+};
+
+typedef float type_2[1];
+typedef uint type_3[1];
+struct Eight {
+    metal::float4 low;
+    metal::float4 high;
+};
+struct Matrix {
+    uint at;
+    uint row_bytes;
+    uint quant;
+    uint bias;
+};
+struct Args {
+    uint table;
+    uint chosen;
+    uint from_at;
+    uint wide;
+    uint hidden;
+    uint width;
+    uint wanted;
+    uint is_gated;
+    uint activation;
+    float limit;
+    float steepness;
+    float factor;
+};
+constant uint THREADS = 256u;
+constant uint LANES = 32u;
+constant uint ROWS = 8u;
+constant uint PARTS_REDUCED = 8u;
+constant uint TOKENS = 1u;
+constant uint CACHE = 0u;
+constant uint EXPERTS_MAX = 1024u;
+constant uint GROUPS_MAX = 64u;
+constant uint TAPS_MAX = 16u;
+constant uint STATE_COLUMNS_MAX = 512u;
+constant uint STATE_WIDTH_MAX = 512u;
+constant uint ROW_MAX = 640u;
+constant uint ROW_FOURS_MAX = 160u;
+constant uint NOTHING = 4294967295u;
+constant float LEAST = -300000000000000000000000000000000000000.0;
+constant metal::uint4 IQ4_LEVELS = metal::uint4(3215825025u, 4142587343u, 639175937u, 1901675829u);
+constant metal::uint2 FP4_LEVELS = metal::uint2(50462976u, 201852420u);
+
+float vector(
+    uint at,
+    device type_3 const& vectors,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = vectors[metal::min(unsigned(at), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    return as_type<float>(_e3);
+}
+
+float half_(
+    uint bits
+) {
+    uint magnitude = bits & 32767u;
+    float usual = as_type<float>((magnitude << 13u) + 939524096u);
+    float value = (magnitude < 1024u) ? (static_cast<float>(magnitude) * 0.000000059604645) : usual;
+    return ((bits & 32768u) != 0u) ? -(value) : value;
+}
+
+float sigmoid(
+    float x
+) {
+    return 1.0 / (1.0 + metal::exp(-(metal::clamp(x, -87.0, 87.0))));
+}
+
+float hyperbolic_tangent(
+    float x_1
+) {
+    float y_1 = metal::exp(2.0 * metal::clamp(x_1, -20.0, 20.0));
+    return (y_1 - 1.0) / (y_1 + 1.0);
+}
+
+float error_function(
+    float x_2
+) {
+    float z = metal::abs(x_2);
+    float t = 1.0 / (1.0 + (0.3275911 * z));
+    float sum_1 = t * (0.2548296 + (t * (-0.28449672 + (t * (1.4214138 + (t * (-1.4531521 + (t * 1.0614054))))))));
+    float value_1 = 1.0 - (sum_1 * metal::exp(-(metal::min(z * z, 80.0))));
+    return (x_2 < 0.0) ? -(value_1) : value_1;
+}
+
+float activated(
+    uint activation,
+    float limit,
+    float steepness,
+    float x_3
+) {
+    switch(activation) {
+        case 0u: {
+            float _e4 = sigmoid(x_3);
+            return x_3 * _e4;
+        }
+        case 1u: {
+            float _e15 = hyperbolic_tangent(0.7978846 * (x_3 + (((0.044715 * x_3) * x_3) * x_3)));
+            return (0.5 * x_3) * (1.0 + _e15);
+        }
+        case 2u: {
+            float _e23 = error_function(x_3 * 0.70710677);
+            return (0.5 * x_3) * (1.0 + _e23);
+        }
+        case 3u: {
+            return metal::max(x_3, 0.0) * metal::max(x_3, 0.0);
+        }
+        case 4u: {
+            float _e32 = sigmoid(x_3);
+            return _e32;
+        }
+        case 5u: {
+            float _e33 = hyperbolic_tangent(x_3);
+            return _e33;
+        }
+        case 6u: {
+            return x_3;
+        }
+        default: {
+            float cut = metal::min(x_3, limit);
+            float _e36 = sigmoid(steepness * cut);
+            return cut * _e36;
+        }
+    }
+}
+
+float beside_gate(
+    uint activation_1,
+    float limit_1,
+    float up
+) {
+    return (activation_1 == 7u) ? (metal::clamp(up, -(limit_1), limit_1) + 1.0) : up;
+}
+
+uint naga_div(uint lhs, uint rhs) {
+    return lhs / metal::select(rhs, 1u, rhs == 0u);
+}
+
+float lane_sum(
+    float x_4,
+    uint thread_1
+) {
+    float sum = {};
+    uint step = 16u;
+    sum = x_4;
+    uint2 loop_bound = uint2(4294967295u);
+    bool loop_init = true;
+    while(true) {
+        if (metal::all(loop_bound == uint2(0u))) { break; }
+        loop_bound -= uint2(loop_bound.y == 0u, 1u);
+        if (!loop_init) {
+            uint _e13 = step;
+            step = naga_div(_e13, 2u);
+        }
+        loop_init = false;
+        uint _e5 = step;
+        if (_e5 > 0u) {
+        } else {
+            break;
+        }
+        {
+            float _e8 = sum;
+            float _e9 = sum;
+            uint _e10 = step;
+            float unnamed = metal::simd_shuffle_xor(_e9, _e10);
+            sum = _e8 + unnamed;
+        }
+    }
+    float _e16 = sum;
+    return _e16;
+}
+
+float dot_of(
+    Eight a,
+    Eight b
+) {
+    return metal::dot(a.low, b.low) + metal::dot(a.high, b.high);
+}
+
+Eight scaled(
+    float scale,
+    metal::uint4 low,
+    metal::uint4 high,
+    float less
+) {
+    return Eight {scale * (static_cast<metal::float4>(low) - metal::float4(less)), scale * (static_cast<metal::float4>(high) - metal::float4(less))};
+}
+
+Eight scaled_less(
+    float scale_1,
+    metal::uint4 low_1,
+    metal::uint4 high_1,
+    float minimum
+) {
+    return Eight {(scale_1 * static_cast<metal::float4>(low_1)) - metal::float4(minimum), (scale_1 * static_cast<metal::float4>(high_1)) - metal::float4(minimum)};
+}
+
+float input(
+    uint at_1,
+    bool is_there,
+    device type_2 const& arena,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    if (is_there) {
+        float _e4 = arena[metal::min(unsigned(at_1), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        return _e4;
+    }
+    return 0.0;
+}
+
+uint naga_mod(uint lhs, uint rhs) {
+    return lhs % metal::select(rhs, 1u, rhs == 0u);
+}
+
+Eight inputs(
+    uint at_2,
+    uint columns,
+    uint group_2,
+    device type_2 const& arena,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint i = 8u * group_2;
+    uint start = at_2 + i;
+    if (naga_mod(columns, 8u) == 0u) {
+        float _e12 = arena[metal::min(unsigned(start), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e17 = arena[metal::min(unsigned(start + 1u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e22 = arena[metal::min(unsigned(start + 2u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e27 = arena[metal::min(unsigned(start + 3u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e33 = arena[metal::min(unsigned(start + 4u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e38 = arena[metal::min(unsigned(start + 5u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e43 = arena[metal::min(unsigned(start + 6u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e48 = arena[metal::min(unsigned(start + 7u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        return Eight {metal::float4(_e12, _e17, _e22, _e27), metal::float4(_e33, _e38, _e43, _e48)};
+    }
+    float _e52 = input(start, i < columns, arena, _buffer_sizes);
+    float _e58 = input(start + 1u, (i + 1u) < columns, arena, _buffer_sizes);
+    float _e64 = input(start + 2u, (i + 2u) < columns, arena, _buffer_sizes);
+    float _e70 = input(start + 3u, (i + 3u) < columns, arena, _buffer_sizes);
+    float _e77 = input(start + 4u, (i + 4u) < columns, arena, _buffer_sizes);
+    float _e83 = input(start + 5u, (i + 5u) < columns, arena, _buffer_sizes);
+    float _e89 = input(start + 6u, (i + 6u) < columns, arena, _buffer_sizes);
+    float _e95 = input(start + 7u, (i + 7u) < columns, arena, _buffer_sizes);
+    return Eight {metal::float4(_e52, _e58, _e64, _e70), metal::float4(_e77, _e83, _e89, _e95)};
+}
+
+metal::float2 affine(
+    metal::uint3 header,
+    uint sub
+) {
+    uint shift = 8u * naga_mod(sub, 4u);
+    uint low_2 = header.x >> shift;
+    uint middle = header.y >> shift;
+    uint high_2 = header.z >> shift;
+    metal::uint2 first = metal::uint2(low_2 & 63u, middle & 63u);
+    metal::uint2 later = metal::uint2((high_2 & 15u) | ((low_2 >> 2u) & 48u), ((high_2 >> 4u) & 15u) | ((middle >> 2u) & 48u));
+    return static_cast<metal::float2>((sub < 4u) ? first : later);
+}
+
+Matrix matrix_of(
+    uint table,
+    uint expert,
+    uint which,
+    device type_3 const& vectors,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint at_6 = (table + (12u * expert)) + (4u * which);
+    uint _e11 = vectors[metal::min(unsigned(at_6), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e16 = vectors[metal::min(unsigned(at_6 + 1u), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e21 = vectors[metal::min(unsigned(at_6 + 2u), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e26 = vectors[metal::min(unsigned(at_6 + 3u), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    return Matrix {_e11, _e16, _e21, _e26};
+}
+
+Eight q4_k_eight0_(
+    uint row,
+    uint columns_1,
+    uint group_3,
+    device type_3 const& weights0_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint block = naga_div(row + (144u * naga_div(group_3, 32u)), 4u);
+    uint g = naga_mod(group_3, 32u);
+    uint sub_1 = naga_div(g, 4u);
+    uint halves = weights0_[metal::min(unsigned(block), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e21 = weights0_[metal::min(unsigned(block + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e26 = weights0_[metal::min(unsigned(block + 2u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e31 = weights0_[metal::min(unsigned(block + 3u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    metal::uint3 header_1 = metal::uint3(_e21, _e26, _e31);
+    metal::float2 _e33 = affine(header_1, sub_1);
+    uint at_7 = ((block + 4u) + (8u * naga_div(sub_1, 2u))) + (2u * naga_mod(g, 4u));
+    uint shift_1 = 4u * naga_mod(sub_1, 2u);
+    uint _e52 = weights0_[metal::min(unsigned(at_7), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    metal::uint4 low_3 = uint4(as_type<packed_uchar4>((_e52 >> shift_1) & 252645135u));
+    uint _e61 = weights0_[metal::min(unsigned(at_7 + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    metal::uint4 high_3 = uint4(as_type<packed_uchar4>((_e61 >> shift_1) & 252645135u));
+    float _e68 = half_(halves & 65535u);
+    float _e73 = half_(halves >> 16u);
+    Eight _e76 = scaled_less(_e68 * _e33.x, low_3, high_3, _e73 * _e33.y);
+    return _e76;
+}
+
+Eight eight0_(
+    uint quant,
+    uint row_1,
+    uint columns_2,
+    uint group_4,
+    device type_3 const& weights0_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    switch(quant) {
+        case 10u: {
+            Eight _e4 = q4_k_eight0_(row_1, columns_2, group_4, weights0_, _buffer_sizes);
+            return _e4;
+        }
+        default: {
+            return Eight {metal::float4(0.0), metal::float4(0.0)};
+        }
+    }
+}
+
+uint word1_(
+    uint at_3,
+    device type_3 const& weights1_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint index = at_3 >> 2u;
+    uint shift_2 = 8u * (at_3 & 3u);
+    if (shift_2 == 0u) {
+        uint _e11 = weights1_[metal::min(unsigned(index), (_buffer_sizes.size2 - 0 - 4) / 4)];
+        return _e11;
+    }
+    uint _e14 = weights1_[metal::min(unsigned(index), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e20 = weights1_[metal::min(unsigned(index + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    return (_e14 >> shift_2) | (_e20 << (32u - shift_2));
+}
+
+uint byte1_(
+    uint at_4,
+    device type_3 const& weights1_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e5 = weights1_[metal::min(unsigned(at_4 >> 2u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    return (_e5 >> (8u * (at_4 & 3u))) & 255u;
+}
+
+float half_at1_(
+    uint at_5,
+    device type_3 const& weights1_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e1 = word1_(at_5, weights1_, _buffer_sizes);
+    float _e4 = half_(_e1 & 65535u);
+    return _e4;
+}
+
+Eight q6_k_eight1_(
+    uint row_2,
+    uint columns_3,
+    uint group_5,
+    device type_3 const& weights1_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint block_1 = row_2 + (210u * naga_div(group_5, 32u));
+    uint g_1 = naga_mod(group_5, 32u);
+    uint run = naga_mod(naga_div(g_1, 4u), 4u);
+    uint at_8 = ((block_1 + (64u * naga_div(g_1, 16u))) + (32u * naga_mod(run, 2u))) + (8u * naga_mod(g_1, 4u));
+    uint above = ((block_1 + 128u) + (32u * naga_div(g_1, 16u))) + (8u * naga_mod(g_1, 4u));
+    uint shift_3 = 4u * naga_div(run, 2u);
+    uint _e45 = word1_(at_8, weights1_, _buffer_sizes);
+    uint _e49 = word1_(above, weights1_, _buffer_sizes);
+    uint low_4 = ((_e45 >> shift_3) & 252645135u) | (((_e49 >> (2u * run)) & 50529027u) << 4u);
+    uint _e60 = word1_(at_8 + 4u, weights1_, _buffer_sizes);
+    uint _e66 = word1_(above + 4u, weights1_, _buffer_sizes);
+    uint high_4 = ((_e60 >> shift_3) & 252645135u) | (((_e66 >> (2u * run)) & 50529027u) << 4u);
+    uint _e80 = byte1_((block_1 + 192u) + naga_div(g_1, 2u), weights1_, _buffer_sizes);
+    float sub_scale = static_cast<float>(metal::extract_bits(as_type<int>(_e80), metal::min(0u, 32u), metal::min(8u, 32u - metal::min(0u, 32u))));
+    float _e88 = half_at1_(block_1 + 208u, weights1_, _buffer_sizes);
+    Eight _e93 = scaled(_e88 * sub_scale, uint4(as_type<packed_uchar4>(low_4)), uint4(as_type<packed_uchar4>(high_4)), 32.0);
+    return _e93;
+}
+
+Eight eight1_(
+    uint quant_1,
+    uint row_3,
+    uint columns_4,
+    uint group_6,
+    device type_3 const& weights1_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    switch(quant_1) {
+        case 12u: {
+            Eight _e4 = q6_k_eight1_(row_3, columns_4, group_6, weights1_, _buffer_sizes);
+            return _e4;
+        }
+        default: {
+            return Eight {metal::float4(0.0), metal::float4(0.0)};
+        }
+    }
+}
+uint naga_f2u32(float value) {
+    return static_cast<uint>(metal::clamp(value, 0.0, 4294967000.0));
+}
+
+
+struct main_Input {
+};
+[[max_total_threads_per_threadgroup(256)]] kernel void main_(
+  metal::uint3 group [[threadgroup_position_in_grid]]
+, uint thread_ [[thread_index_in_threadgroup]]
+, device type_2& arena [[buffer(0)]]
+, device type_3 const& weights0_ [[buffer(1)]]
+, device type_3 const& weights1_ [[buffer(2)]]
+, device type_3 const& vectors [[buffer(4)]]
+, constant Args& args [[buffer(7)]]
+, constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
+) {
+    bool local = {};
+    float gate_sum = 0.0;
+    float up_sum = 0.0;
+    uint group_1 = {};
+    bool local_1 = {};
+    float y = {};
+    uint lane = naga_mod(thread_, LANES);
+    uint row_4 = (ROWS * group.x) + naga_div(thread_, LANES);
+    uint _e13 = args.wanted;
+    uint pair = (group.z * _e13) + group.y;
+    uint _e20 = args.chosen;
+    float expert_1 = arena[metal::min(unsigned(_e20 + pair), (_buffer_sizes.size0 - 0 - 4) / 4)];
+    uint _e26 = args.width;
+    if (row_4 < _e26) {
+        local = expert_1 >= 0.0;
+    } else {
+        local = false;
+    }
+    bool is_there_1 = local;
+    uint number = naga_f2u32(metal::max(expert_1, 0.0));
+    uint _e39 = args.table;
+    Matrix _e41 = matrix_of(_e39, number, 0u, vectors, _buffer_sizes);
+    uint _e44 = args.table;
+    Matrix _e46 = matrix_of(_e44, number, 1u, vectors, _buffer_sizes);
+    if (is_there_1) {
+        uint _e53 = args.from_at;
+        uint _e57 = args.hidden;
+        uint from_at = _e53 + (group.z * _e57);
+        group_1 = lane;
+        uint2 loop_bound_1 = uint2(4294967295u);
+        bool loop_init_1 = true;
+        while(true) {
+            if (metal::all(loop_bound_1 == uint2(0u))) { break; }
+            loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
+            if (!loop_init_1) {
+                uint _e106 = group_1;
+                group_1 = _e106 + LANES;
+            }
+            loop_init_1 = false;
+            uint _e61 = group_1;
+            uint _e64 = args.hidden;
+            if (_e61 < naga_div(_e64 + 7u, 8u)) {
+            } else {
+                break;
+            }
+            {
+                uint _e72 = args.hidden;
+                uint _e73 = group_1;
+                Eight _e74 = inputs(from_at, _e72, _e73, arena, _buffer_sizes);
+                float _e75 = up_sum;
+                uint _e83 = args.hidden;
+                uint _e84 = group_1;
+                Eight _e85 = eight1_(_e46.quant, _e46.at + (row_4 * _e46.row_bytes), _e83, _e84, weights1_, _buffer_sizes);
+                float _e86 = dot_of(_e85, _e74);
+                up_sum = _e75 + _e86;
+                uint _e90 = args.is_gated;
+                if (_e90 != 0u) {
+                    float _e93 = gate_sum;
+                    uint _e101 = args.hidden;
+                    uint _e102 = group_1;
+                    Eight _e103 = eight0_(_e41.quant, _e41.at + (row_4 * _e41.row_bytes), _e101, _e102, weights0_, _buffer_sizes);
+                    float _e104 = dot_of(_e103, _e74);
+                    gate_sum = _e93 + _e104;
+                }
+            }
+        }
+    }
+    float _e109 = gate_sum;
+    float _e110 = lane_sum(_e109, thread_);
+    gate_sum = _e110;
+    float _e111 = up_sum;
+    float _e112 = lane_sum(_e111, thread_);
+    up_sum = _e112;
+    if (lane == 0u) {
+        local_1 = is_there_1;
+    } else {
+        local_1 = false;
+    }
+    bool _e118 = local_1;
+    if (_e118) {
+        if (_e46.bias != NOTHING) {
+            float _e122 = up_sum;
+            float _e125 = vector(_e46.bias + row_4, vectors, _buffer_sizes);
+            up_sum = _e122 + _e125;
+        }
+        float _e127 = up_sum;
+        y = _e127;
+        uint _e131 = args.is_gated;
+        if (_e131 != 0u) {
+            if (_e41.bias != NOTHING) {
+                float _e137 = gate_sum;
+                float _e140 = vector(_e41.bias + row_4, vectors, _buffer_sizes);
+                gate_sum = _e137 + _e140;
+            }
+            uint _e144 = args.activation;
+            float _e147 = args.limit;
+            float _e150 = args.steepness;
+            float _e151 = gate_sum;
+            float _e154 = args.factor;
+            float _e156 = activated(_e144, _e147, _e150, _e151 * _e154);
+            uint _e159 = args.activation;
+            float _e162 = args.limit;
+            float _e163 = up_sum;
+            float _e164 = beside_gate(_e159, _e162, _e163);
+            y = _e156 * _e164;
+        } else {
+            uint _e168 = args.activation;
+            float _e171 = args.limit;
+            float _e174 = args.steepness;
+            float _e175 = up_sum;
+            float _e176 = activated(_e168, _e171, _e174, _e175);
+            y = _e176;
+        }
+        uint _e180 = args.wide;
+        uint _e183 = args.width;
+        float _e188 = y;
+        arena[metal::min(unsigned((_e180 + (pair * _e183)) + row_4), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e188;
+        return;
+    } else {
+        return;
+    }
+}

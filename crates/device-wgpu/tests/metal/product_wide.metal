@@ -1,0 +1,444 @@
+// language: metal2.4
+#include <metal_stdlib>
+#include <simd/simd.h>
+
+using metal::uint;
+
+struct _mslBufferSizes {
+    uint size0;
+    uint size1;
+    uint size2;
+};
+
+typedef float type_2[1];
+typedef uint type_3[1];
+struct Eight {
+    metal::float4 low;
+    metal::float4 high;
+};
+struct Args {
+    uint tokens;
+    uint columns;
+    uint from_at;
+    uint adds;
+    float added;
+    uint at;
+    uint row_bytes;
+    uint rows;
+    uint to;
+    uint stride;
+    uint bias;
+    uint quant;
+};
+struct type_10 {
+    metal::float4 inner[512];
+};
+struct type_11 {
+    metal::float4 inner[4];
+};
+constant uint THREADS = 256u;
+constant uint LANES = 32u;
+constant uint ROWS = 8u;
+constant uint PARTS_REDUCED = 8u;
+constant uint TOKENS = 1u;
+constant uint CACHE = 0u;
+constant uint EXPERTS_MAX = 1024u;
+constant uint GROUPS_MAX = 64u;
+constant uint TAPS_MAX = 16u;
+constant uint STATE_COLUMNS_MAX = 512u;
+constant uint STATE_WIDTH_MAX = 512u;
+constant uint ROW_MAX = 640u;
+constant uint ROW_FOURS_MAX = 160u;
+constant uint NOTHING = 4294967295u;
+constant float LEAST = -300000000000000000000000000000000000000.0;
+constant metal::uint4 IQ4_LEVELS = metal::uint4(3215825025u, 4142587343u, 639175937u, 1901675829u);
+constant metal::uint2 FP4_LEVELS = metal::uint2(50462976u, 201852420u);
+
+float vector(
+    uint at,
+    device type_3 const& vectors,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = vectors[metal::min(unsigned(at), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    return as_type<float>(_e3);
+}
+
+float half_(
+    uint bits
+) {
+    uint magnitude = bits & 32767u;
+    float usual = as_type<float>((magnitude << 13u) + 939524096u);
+    float value = (magnitude < 1024u) ? (static_cast<float>(magnitude) * 0.000000059604645) : usual;
+    return ((bits & 32768u) != 0u) ? -(value) : value;
+}
+
+Eight scaled_less(
+    float scale,
+    metal::uint4 low,
+    metal::uint4 high,
+    float minimum
+) {
+    return Eight {(scale * static_cast<metal::float4>(low)) - metal::float4(minimum), (scale * static_cast<metal::float4>(high)) - metal::float4(minimum)};
+}
+
+float input(
+    uint at_1,
+    bool is_there,
+    device type_2 const& arena,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    if (is_there) {
+        float _e4 = arena[metal::min(unsigned(at_1), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        return _e4;
+    }
+    return 0.0;
+}
+
+uint naga_mod(uint lhs, uint rhs) {
+    return lhs % metal::select(rhs, 1u, rhs == 0u);
+}
+
+Eight inputs(
+    uint at_2,
+    uint columns,
+    uint group_1,
+    device type_2 const& arena,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint i = 8u * group_1;
+    uint start = at_2 + i;
+    if (naga_mod(columns, 8u) == 0u) {
+        float _e12 = arena[metal::min(unsigned(start), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e17 = arena[metal::min(unsigned(start + 1u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e22 = arena[metal::min(unsigned(start + 2u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e27 = arena[metal::min(unsigned(start + 3u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e33 = arena[metal::min(unsigned(start + 4u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e38 = arena[metal::min(unsigned(start + 5u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e43 = arena[metal::min(unsigned(start + 6u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e48 = arena[metal::min(unsigned(start + 7u), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        return Eight {metal::float4(_e12, _e17, _e22, _e27), metal::float4(_e33, _e38, _e43, _e48)};
+    }
+    float _e52 = input(start, i < columns, arena, _buffer_sizes);
+    float _e58 = input(start + 1u, (i + 1u) < columns, arena, _buffer_sizes);
+    float _e64 = input(start + 2u, (i + 2u) < columns, arena, _buffer_sizes);
+    float _e70 = input(start + 3u, (i + 3u) < columns, arena, _buffer_sizes);
+    float _e77 = input(start + 4u, (i + 4u) < columns, arena, _buffer_sizes);
+    float _e83 = input(start + 5u, (i + 5u) < columns, arena, _buffer_sizes);
+    float _e89 = input(start + 6u, (i + 6u) < columns, arena, _buffer_sizes);
+    float _e95 = input(start + 7u, (i + 7u) < columns, arena, _buffer_sizes);
+    return Eight {metal::float4(_e52, _e58, _e64, _e70), metal::float4(_e77, _e83, _e89, _e95)};
+}
+
+metal::float2 affine(
+    metal::uint3 header,
+    uint sub
+) {
+    uint shift = 8u * naga_mod(sub, 4u);
+    uint low_1 = header.x >> shift;
+    uint middle = header.y >> shift;
+    uint high_1 = header.z >> shift;
+    metal::uint2 first = metal::uint2(low_1 & 63u, middle & 63u);
+    metal::uint2 later = metal::uint2((high_1 & 15u) | ((low_1 >> 2u) & 48u), ((high_1 >> 4u) & 15u) | ((middle >> 2u) & 48u));
+    return static_cast<metal::float2>((sub < 4u) ? first : later);
+}
+
+uint naga_div(uint lhs, uint rhs) {
+    return lhs / metal::select(rhs, 1u, rhs == 0u);
+}
+
+Eight q4_k_eight0_(
+    uint row,
+    uint columns_1,
+    uint group_2,
+    device type_3 const& weights0_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint block = naga_div(row + (144u * naga_div(group_2, 32u)), 4u);
+    uint g = naga_mod(group_2, 32u);
+    uint sub_1 = naga_div(g, 4u);
+    uint halves = weights0_[metal::min(unsigned(block), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e21 = weights0_[metal::min(unsigned(block + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e26 = weights0_[metal::min(unsigned(block + 2u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e31 = weights0_[metal::min(unsigned(block + 3u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    metal::uint3 header_1 = metal::uint3(_e21, _e26, _e31);
+    metal::float2 _e33 = affine(header_1, sub_1);
+    uint at_3 = ((block + 4u) + (8u * naga_div(sub_1, 2u))) + (2u * naga_mod(g, 4u));
+    uint shift_1 = 4u * naga_mod(sub_1, 2u);
+    uint _e52 = weights0_[metal::min(unsigned(at_3), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    metal::uint4 low_2 = uint4(as_type<packed_uchar4>((_e52 >> shift_1) & 252645135u));
+    uint _e61 = weights0_[metal::min(unsigned(at_3 + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    metal::uint4 high_2 = uint4(as_type<packed_uchar4>((_e61 >> shift_1) & 252645135u));
+    float _e68 = half_(halves & 65535u);
+    float _e73 = half_(halves >> 16u);
+    Eight _e76 = scaled_less(_e68 * _e33.x, low_2, high_2, _e73 * _e33.y);
+    return _e76;
+}
+
+Eight eight0_(
+    uint quant,
+    uint row_1,
+    uint columns_2,
+    uint group_3,
+    device type_3 const& weights0_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    switch(quant) {
+        case 10u: {
+            Eight _e4 = q4_k_eight0_(row_1, columns_2, group_3, weights0_, _buffer_sizes);
+            return _e4;
+        }
+        default: {
+            return Eight {metal::float4(0.0), metal::float4(0.0)};
+        }
+    }
+}
+
+struct main_Input {
+};
+[[max_total_threads_per_threadgroup(256)]] kernel void main_(
+  metal::uint3 group [[threadgroup_position_in_grid]]
+, uint thread_ [[thread_index_in_threadgroup]]
+, device type_2& arena [[buffer(0)]]
+, device type_3 const& weights0_ [[buffer(1)]]
+, device type_3 const& vectors [[buffer(4)]]
+, constant Args& args [[buffer(7)]]
+, threadgroup type_10& weights_tile
+, threadgroup type_10& inputs_tile
+, constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
+) {
+    type_11 sums = {};
+    uint t = 0u;
+    uint step = 0u;
+    Eight weights = {};
+    bool local = {};
+    Eight x = {};
+    bool local_1 = {};
+    uint j = {};
+    uint column = {};
+    uint t_1 = 0u;
+    uint r = {};
+    bool local_2 = {};
+    float y = {};
+    uint _e4 = args.columns;
+    uint groups = naga_div(_e4 + 7u, 8u);
+    uint own = naga_div(thread_, 4u);
+    uint row_2 = (64u * group.x) + own;
+    uint token = (64u * group.y) + own;
+    uint first_1 = 8u * naga_mod(thread_, 4u);
+    uint four_rows = naga_mod(thread_, 16u);
+    uint four_tokens = naga_div(thread_, 16u);
+    uint2 loop_bound = uint2(4294967295u);
+    bool loop_init = true;
+    while(true) {
+        if (metal::all(loop_bound == uint2(0u))) { break; }
+        loop_bound -= uint2(loop_bound.y == 0u, 1u);
+        if (!loop_init) {
+            uint _e38 = t;
+            t = _e38 + 1u;
+        }
+        loop_init = false;
+        uint _e30 = t;
+        if (_e30 < 4u) {
+        } else {
+            break;
+        }
+        {
+            uint _e33 = t;
+            sums.inner[metal::min(unsigned(_e33), 3u)] = metal::float4(0.0);
+        }
+    }
+    uint2 loop_bound_1 = uint2(4294967295u);
+    bool loop_init_1 = true;
+    while(true) {
+        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
+        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
+        if (!loop_init_1) {
+            uint _e223 = step;
+            step = _e223 + 4u;
+        }
+        loop_init_1 = false;
+        uint _e42 = step;
+        if (_e42 < groups) {
+        } else {
+            break;
+        }
+        {
+            uint _e44 = step;
+            uint eight = _e44 + naga_mod(thread_, 4u);
+            weights = Eight {metal::float4(0.0), metal::float4(0.0)};
+            uint _e56 = args.rows;
+            if (row_2 < _e56) {
+                local = eight < groups;
+            } else {
+                local = false;
+            }
+            bool _e62 = local;
+            if (_e62) {
+                uint _e65 = args.quant;
+                uint _e68 = args.at;
+                uint _e71 = args.row_bytes;
+                uint _e76 = args.columns;
+                Eight _e77 = eight0_(_e65, _e68 + (row_2 * _e71), _e76, eight, weights0_, _buffer_sizes);
+                weights = _e77;
+            }
+            x = Eight {metal::float4(0.0), metal::float4(0.0)};
+            uint _e86 = args.tokens;
+            if (token < _e86) {
+                local_1 = eight < groups;
+            } else {
+                local_1 = false;
+            }
+            bool _e92 = local_1;
+            if (_e92) {
+                uint _e95 = args.from_at;
+                uint _e98 = args.columns;
+                uint _e103 = args.columns;
+                Eight _e104 = inputs(_e95 + (token * _e98), _e103, eight, arena, _buffer_sizes);
+                x = _e104;
+            }
+            metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+            j = 0u;
+            uint2 loop_bound_2 = uint2(4294967295u);
+            bool loop_init_2 = true;
+            while(true) {
+                if (metal::all(loop_bound_2 == uint2(0u))) { break; }
+                loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
+                if (!loop_init_2) {
+                    uint _e179 = j;
+                    j = _e179 + 1u;
+                }
+                loop_init_2 = false;
+                uint _e107 = j;
+                if (_e107 < 4u) {
+                } else {
+                    break;
+                }
+                {
+                    uint _e112 = j;
+                    uint _e123 = j;
+                    float _e125 = weights.low[metal::min(unsigned(_e123), 3u)];
+                    weights_tile.inner[metal::min(unsigned((16u * (first_1 + _e112)) + naga_div(own, 4u)), 511u)][metal::min(unsigned(naga_mod(own, 4u)), 3u)] = _e125;
+                    uint _e130 = j;
+                    uint _e141 = j;
+                    float _e143 = weights.high[metal::min(unsigned(_e141), 3u)];
+                    weights_tile.inner[metal::min(unsigned((16u * ((first_1 + 4u) + _e130)) + naga_div(own, 4u)), 511u)][metal::min(unsigned(naga_mod(own, 4u)), 3u)] = _e143;
+                    uint _e146 = j;
+                    uint _e157 = j;
+                    float _e159 = x.low[metal::min(unsigned(_e157), 3u)];
+                    inputs_tile.inner[metal::min(unsigned((16u * (first_1 + _e146)) + naga_div(own, 4u)), 511u)][metal::min(unsigned(naga_mod(own, 4u)), 3u)] = _e159;
+                    uint _e164 = j;
+                    uint _e175 = j;
+                    float _e177 = x.high[metal::min(unsigned(_e175), 3u)];
+                    inputs_tile.inner[metal::min(unsigned((16u * ((first_1 + 4u) + _e164)) + naga_div(own, 4u)), 511u)][metal::min(unsigned(naga_mod(own, 4u)), 3u)] = _e177;
+                }
+            }
+            metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+            column = 0u;
+            uint2 loop_bound_3 = uint2(4294967295u);
+            bool loop_init_3 = true;
+            while(true) {
+                if (metal::all(loop_bound_3 == uint2(0u))) { break; }
+                loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
+                if (!loop_init_3) {
+                    uint _e221 = column;
+                    column = _e221 + 1u;
+                }
+                loop_init_3 = false;
+                uint _e183 = column;
+                if (_e183 < 32u) {
+                } else {
+                    break;
+                }
+                {
+                    uint _e188 = column;
+                    metal::float4 w = weights_tile.inner[metal::min(unsigned((16u * _e188) + four_rows), 511u)];
+                    uint _e195 = column;
+                    metal::float4 v = inputs_tile.inner[metal::min(unsigned((16u * _e195) + four_tokens), 511u)];
+                    metal::float4 _e201 = sums.inner[0];
+                    sums.inner[0] = _e201 + (v.x * w);
+                    metal::float4 _e206 = sums.inner[1];
+                    sums.inner[1] = _e206 + (v.y * w);
+                    metal::float4 _e211 = sums.inner[2];
+                    sums.inner[2] = _e211 + (v.z * w);
+                    metal::float4 _e216 = sums.inner[3];
+                    sums.inner[3] = _e216 + (v.w * w);
+                }
+            }
+        }
+    }
+    uint2 loop_bound_4 = uint2(4294967295u);
+    bool loop_init_4 = true;
+    while(true) {
+        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
+        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
+        if (!loop_init_4) {
+            uint _e312 = t_1;
+            t_1 = _e312 + 1u;
+        }
+        loop_init_4 = false;
+        uint _e228 = t_1;
+        if (_e228 < 4u) {
+        } else {
+            break;
+        }
+        {
+            uint _e237 = t_1;
+            uint to_token = ((64u * group.y) + (4u * four_tokens)) + _e237;
+            r = 0u;
+            uint2 loop_bound_5 = uint2(4294967295u);
+            bool loop_init_5 = true;
+            while(true) {
+                if (metal::all(loop_bound_5 == uint2(0u))) { break; }
+                loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
+                if (!loop_init_5) {
+                    uint _e309 = r;
+                    r = _e309 + 1u;
+                }
+                loop_init_5 = false;
+                uint _e241 = r;
+                if (_e241 < 4u) {
+                } else {
+                    break;
+                }
+                {
+                    uint _e250 = r;
+                    uint to_row = ((64u * group.x) + (4u * four_rows)) + _e250;
+                    uint _e254 = args.tokens;
+                    if (to_token < _e254) {
+                        uint _e260 = args.rows;
+                        local_2 = to_row < _e260;
+                    } else {
+                        local_2 = false;
+                    }
+                    bool _e263 = local_2;
+                    if (_e263) {
+                        uint _e264 = t_1;
+                        uint _e266 = r;
+                        float _e268 = sums.inner[metal::min(unsigned(_e264), 3u)][metal::min(unsigned(_e266), 3u)];
+                        y = _e268;
+                        uint _e272 = args.bias;
+                        if (_e272 != NOTHING) {
+                            float _e275 = y;
+                            uint _e278 = args.bias;
+                            float _e280 = vector(_e278 + to_row, vectors, _buffer_sizes);
+                            y = _e275 + _e280;
+                        }
+                        uint _e284 = args.to;
+                        uint _e287 = args.stride;
+                        uint at_4 = (_e284 + (to_token * _e287)) + to_row;
+                        uint _e293 = args.adds;
+                        if (_e293 != 0u) {
+                            float _e298 = arena[metal::min(unsigned(at_4), (_buffer_sizes.size0 - 0 - 4) / 4)];
+                            float _e301 = args.added;
+                            float _e302 = y;
+                            y = _e298 + (_e301 * _e302);
+                        }
+                        float _e307 = y;
+                        arena[metal::min(unsigned(at_4), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e307;
+                    }
+                }
+            }
+        }
+    }
+    return;
+}
