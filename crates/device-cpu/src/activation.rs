@@ -7,6 +7,7 @@
 use half::bf16;
 
 use crate::pool::Disjoint;
+use crate::product::{LANES_MAX, Line};
 use crate::vector::Vector;
 
 /// Columns of a token that stand together.
@@ -31,7 +32,7 @@ pub struct Activations {
     /// As they are: (tiles, columns, tokens of the tile).
     numbers: Vec<f32>,
     /// As [`thirds`]: (tiles, columns / 32, 3, 16, tokens of the tile).
-    thirds: Vec<u32>,
+    thirds: Vec<Line>,
     /// (tiles, columns / 32, tokens of the tile, 32).
     values: Vec<i8>,
     /// (tiles, columns / 128, tokens of the tile).
@@ -108,7 +109,8 @@ impl Activations {
     pub fn new(values: usize) -> Self {
         let corrections = [(); KINDS]
             .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
-        let (numbers, thirds) = (vec![0.0; values], vec![0; values.div_ceil(2) * THIRDS]);
+        let (numbers, thirds) =
+            (vec![0.0; values], vec![Line([0; LANES_MAX]); (values.div_ceil(2) * THIRDS).div_ceil(LANES_MAX)]);
         let (values, scales) = (vec![0; values], vec![0.0; values.div_ceil(GROUP)]);
         Self { numbers, thirds, values, scales, corrections, kinds: [None; KINDS], columns: 0 }
     }
@@ -137,7 +139,7 @@ impl Activations {
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub fn thirds(&self, tile: Tile) -> &[u32] {
         let row = self.columns / 2 * THIRDS;
-        &self.thirds[tile.token * row..(tile.token + tile.width) * row]
+        &Line::words(&self.thirds)[tile.token * row..(tile.token + tile.width) * row]
     }
 
     /// The values of a tile, from group `group` of its columns on.
@@ -172,7 +174,7 @@ impl Activations {
         });
         Writer {
             numbers: Disjoint::new(&mut self.numbers),
-            thirds: Disjoint::new(&mut self.thirds),
+            thirds: Disjoint::new(Line::words_mut(&mut self.thirds)),
             values: Disjoint::new(&mut self.values),
             scales: Disjoint::new(&mut self.scales),
             corrections: std::array::from_fn(|_| each.next().flatten()),

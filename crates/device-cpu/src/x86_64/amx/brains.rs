@@ -16,16 +16,19 @@ use std::ops::Range;
 
 use crate::activation::{Activations, THIRDS, Tile, Writer, thirds};
 use crate::detect::{Packing, Strips};
-use crate::product::{self, Ahead, LANES_MAX, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
+use crate::product::{self, Ahead, LANES_MAX, LINES, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
 use crate::vector::Vector;
 use crate::x86_64::avx512::Avx512;
 
-use super::{PAIRS, ROW_BYTES, ROWS, Shape, release};
+use super::{BRAINS, PAIRS, ROW_BYTES, ROWS, Shape, release};
 
 /// Vectors of rows of a strip.
 const PARTS: usize = 2;
 /// Tokens of a register.
 const TOKENS: usize = 16;
+/// Columns that are added up in registers before they are added to the sums: 64 KiB of weights. With half of that the first-level cache
+/// would hold them, but registers be emptied twice as often, which costs more.
+const CHUNK: usize = LINES / (PARTS * ROWS) * BRAINS;
 
 /// Weights as they are stored.
 struct Brains;
@@ -55,14 +58,14 @@ unsafe fn tiles(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut 
 impl Multiply<Avx512> for Brains {
     type Tiles = Self;
     const PACKING: Packing = Packing::Thirds;
-    // There is no panel to fill.
-    const COLUMNS: usize = usize::MAX;
-    const COLUMNS_FOR_FEW: usize = usize::MAX;
+    const COLUMNS: usize = CHUNK;
+    const COLUMNS_FOR_FEW: usize = CHUNK;
 
     fn row_bytes(columns: usize) -> usize {
         columns * 2
     }
 
+    /// Nothing is unpacked: rows are copied with the first tile of tokens, where there are others.
     #[inline(always)]
     unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: Ahead, _: &mut Panel) {}
 
@@ -76,13 +79,19 @@ impl Multiply<Avx512> for Brains {
     ) -> [__m512; R] {
         let mut tiles = [Line([0; LANES_MAX]); 4 * ROWS];
         let mut total = [[0.0; LANES_MAX]; R];
+        let (columns, chunks) = (row_bytes / 2, (row_bytes / 2).div_ceil(CHUNK));
         // SAFETY: the caller's contract is the same; a vector is sixteen lanes.
         unsafe {
-            meet(stored, row_bytes, x.thirds(tile), 1, ahead, &mut tiles);
-            for (r, total) in total.iter_mut().enumerate() {
-                for (lane, total) in total.iter_mut().enumerate() {
-                    let [first, rest] = [0, 1].map(|of| f32::from_bits(tiles[(2 * r + of) * ROWS + lane].0[0]));
-                    *total = first + rest;
+            registers(stored.len() / row_bytes, 1).take();
+            for chunk in 0..chunks {
+                let columns = chunk * CHUNK..columns.min((chunk + 1) * CHUNK);
+                let ahead = ahead.share(chunk..chunk + 1, chunks);
+                meet(&Weights::stored(stored, row_bytes, &columns), columns, x, tile, ahead, &mut tiles);
+                for (r, total) in total.iter_mut().enumerate() {
+                    for (lane, total) in total.iter_mut().enumerate() {
+                        let [first, rest] = [0, 1].map(|of| f32::from_bits(tiles[(2 * r + of) * ROWS + lane].0[0]));
+                        *total = if chunk == 0 { first + rest } else { *total + (first + rest) };
+                    }
                 }
             }
             total.map(|total| Avx512::load(total.as_ptr()))
@@ -101,46 +110,118 @@ impl Tiles<Avx512> for Brains {
         let height = PARTS * LANES_MAX;
         let first = (tile.token - product.tokens.first) * height;
         let sums = &mut scratch.sums[first..first + tile.width * height];
-        // SAFETY: the caller's contract is the same.
+        let columns = all.start..all.start + all.columns;
+        let mut weights = Weights::stored(stored, row_bytes, &columns);
+        // SAFETY: the caller's contract is the same; sums are whole vectors.
         unsafe {
-            meet(stored, row_bytes, product.x.thirds(tile), tile.width, ahead, &mut scratch.tiles);
+            if product.tokens.tokens > TOKENS {
+                let panel = &mut scratch.panel.lines;
+                if tile.token == product.tokens.first {
+                    weights.copy(columns.len(), panel);
+                }
+                weights = Weights::copied(panel, weights.rows);
+            }
+            // To shape the registers takes as long as a product of two: it is done once for all tiles that are alike.
+            if tile.token == product.tokens.first || tile.width < TOKENS {
+                registers(weights.rows, tile.width).take();
+            }
+            meet(&weights, columns, product.x, tile, ahead, &mut scratch.tiles);
             for part in 0..PARTS {
                 let rows = turned(&scratch.tiles[2 * part * ROWS..][..2 * ROWS]);
                 for (sums, row) in sums.chunks_exact_mut(height).zip(rows) {
-                    _mm512_storeu_ps(sums[part * LANES_MAX..][..LANES_MAX].as_mut_ptr(), row);
+                    let place = sums[part * LANES_MAX..][..LANES_MAX].as_mut_ptr();
+                    let before = if all.start > 0 { _mm512_loadu_ps(place) } else { _mm512_setzero_ps() };
+                    _mm512_storeu_ps(place, if all.start > 0 { _mm512_add_ps(before, row) } else { row });
                 }
             }
         }
     }
 }
 
+/// Where weights lie that are read into tile registers.
+struct Weights {
+    start: *const u8,
+    /// From one row to the next.
+    row_bytes: usize,
+    /// From the columns of one register to those of the next.
+    step_bytes: usize,
+    /// One to 32.
+    rows: usize,
+}
+
+impl Weights {
+    /// Some columns of rows of `row_bytes` bytes, where they are stored.
+    ///
+    /// # Panics
+    /// If there are no such columns.
+    fn stored(stored: &[u8], row_bytes: usize, columns: &Range<usize>) -> Self {
+        assert!(2 * columns.end <= row_bytes && row_bytes <= stored.len(), "columns of a row");
+        let start = stored[2 * columns.start..].as_ptr();
+        Self { start, row_bytes, step_bytes: ROW_BYTES, rows: stored.len() / row_bytes }
+    }
+
+    /// What [`Self::copy`] has copied of so many rows.
+    fn copied(panel: &[Line], rows: usize) -> Self {
+        Self { start: panel.as_ptr().cast(), row_bytes: ROW_BYTES, step_bytes: PARTS * ROWS * ROW_BYTES, rows }
+    }
+
+    /// Copies so many columns of all rows to where those of a register lie side by side.
+    ///
+    /// # Panics
+    /// If the panel has no room.
+    ///
+    /// # Safety
+    /// The rows have so many columns from the start on.
+    #[inline(always)]
+    unsafe fn copy(&self, columns: usize, panel: &mut [Line]) {
+        for (step, lines) in panel[..columns / BRAINS * PARTS * ROWS].chunks_exact_mut(PARTS * ROWS).enumerate() {
+            for (row, line) in lines[..self.rows].iter_mut().enumerate() {
+                // SAFETY: the row has the columns by the caller's word.
+                unsafe {
+                    let from = self.start.add(row * self.row_bytes + step * ROW_BYTES);
+                    _mm512_storeu_ps(line.0.as_mut_ptr().cast(), _mm512_loadu_ps(from.cast()));
+                }
+            }
+        }
+    }
+}
+
+/// The registers of [`meet`].
+fn registers(rows: usize, width: usize) -> Shape {
+    // Those that have nothing to do have a row all the same.
+    let (below, above) = (rows.min(ROWS), rows.saturating_sub(ROWS).max(1));
+    let stride = width * size_of::<u32>();
+    let (low_sums, high_sums, pairs) = ((below, stride), (above, stride), (PAIRS, stride));
+    Shape::new([low_sums, low_sums, high_sums, high_sums, (below, ROW_BYTES), (above, ROW_BYTES), pairs, pairs])
+}
+
 /// Multiplies up to 32 rows with up to sixteen tokens: (vectors of rows, sums of first thirds and of the others, rows, tokens).
 ///
 /// # Safety
-/// `stored` holds one row to 32 rows of `row_bytes` bytes, a whole number of 64; `x` holds the thirds of `width` tokens in as many
-/// columns; the CPU has AMX.
+/// `weights` has these columns, a whole number of 32; this thread has taken the [`registers`] of its rows and the tile's tokens.
 #[inline(always)]
-unsafe fn meet(stored: &[u8], row_bytes: usize, x: &[u32], width: usize, mut ahead: Ahead, tiles: &mut [Line]) {
-    let rows = stored.len() / row_bytes;
+unsafe fn meet(
+    weights: &Weights,
+    columns: Range<usize>,
+    x: &Activations,
+    tile: Tile,
+    mut ahead: Ahead,
+    tiles: &mut [Line],
+) {
+    let &Weights { start, row_bytes, step_bytes, rows } = weights;
     let tiles = tiles[..4 * ROWS].as_mut_ptr();
-    let steps = row_bytes / ROW_BYTES;
+    let (steps, width) = (columns.len() / BRAINS, tile.width);
     let third = PAIRS * width;
-    assert!(x.len() == steps * THIRDS * third && width <= TOKENS && rows <= 2 * ROWS, "rows and tokens fit");
-    let (below, above) = (rows.min(ROWS), rows.saturating_sub(ROWS));
+    assert!(width <= TOKENS && rows <= 2 * ROWS, "rows and tokens fit");
+    let x = &x.thirds(tile)[columns.start / BRAINS * THIRDS * third..][..steps * THIRDS * third];
     let each = ahead.each(steps);
-    let stride = width * size_of::<u32>();
-    // Registers that have nothing to do have the shape of their neighbours.
-    let above_rows = above.max(1);
-    let (low_sums, high_sums, pairs) = ((below, stride), (above_rows, stride), (PAIRS, stride));
-    let weights = [(below, ROW_BYTES), (above_rows, ROW_BYTES)];
-    let shape = Shape::new([low_sums, low_sums, high_sums, high_sums, weights[0], weights[1], pairs, pairs]);
+    let (above, stride) = (rows.saturating_sub(ROWS), width * size_of::<u32>());
     // SAFETY: registers have the shapes of what is loaded and stored: rows and tokens that are there, and lines of the array.
     unsafe {
-        shape.take();
         asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem));
         for step in 0..steps {
             ahead.ask::<Avx512>(each);
-            let low = stored.as_ptr().add(step * ROW_BYTES);
+            let low = start.add(step * step_bytes);
             let first = x.as_ptr().add(step * THIRDS * third);
             let (second, last) = (first.add(third), first.add(2 * third));
             if above > 0 {
