@@ -102,7 +102,7 @@ pub enum Instructions {
     AvxVnni,
     /// AVX-512 with byte products (VNNI).
     Avx512,
-    /// AVX-512, and tiles (AMX) for BF16 weights: half again as quick, with sixteen bits of activations.
+    /// AVX-512, and tiles (AMX) for BF16 weights.
     Amx,
     /// NEON with byte products (dotprod).
     Neon,

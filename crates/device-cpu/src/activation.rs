@@ -1,5 +1,5 @@
 //! Activations as the kernels read them, a few tokens side by side: bytes with one scale for 128 neighbours for the integer kernel,
-//! numbers for the floating-point one, two brain floating-point numbers for tile registers.
+//! numbers for the floating-point one, three brain floating-point numbers for tile registers.
 //!
 //! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time; the
 //! last one has what is left. A tile is (columns / 32, tokens, 32): the kernel walks it from its start to its end.
@@ -7,10 +7,14 @@
 use half::bf16;
 
 use crate::pool::Disjoint;
+use crate::product::{LANES_MAX, Line};
 use crate::vector::Vector;
 
 /// Columns of a token that stand together.
 pub const GROUP: usize = 32;
+
+/// Pairs of them.
+const PAIRS: usize = GROUP / 2;
 
 /// Columns that share a scale, the last ones of a row apart: whole groups. A scale for each group would cost a product for each of
 /// its sums, a quarter of all that scaling costs; llama.cpp has one for 32 columns with some types and for 256 with others.
@@ -27,8 +31,8 @@ pub const KINDS: usize = 4;
 pub struct Activations {
     /// As they are: (tiles, columns, tokens of the tile).
     numbers: Vec<f32>,
-    /// As [`halves`]: (tiles, columns / 2, tokens of the tile).
-    halves: Vec<u64>,
+    /// As [`thirds`]: (tiles, columns / 32, 3, 16, tokens of the tile).
+    thirds: Vec<Line>,
     /// (tiles, columns / 32, tokens of the tile, 32).
     values: Vec<i8>,
     /// (tiles, columns / 128, tokens of the tile).
@@ -55,13 +59,17 @@ struct Corrections {
     sums: Vec<f32>,
 }
 
-/// Two neighbouring values, each as the sum of two brain floating-point numbers: what they round to in the low words, what that leaves,
-/// rounded, in the high ones.
-pub fn halves(values: [f32; 2]) -> u64 {
-    let near = values.map(bf16::from_f32);
-    let rest: [bf16; 2] = std::array::from_fn(|index| bf16::from_f32(values[index] - near[index].to_f32()));
-    let word = |two: [bf16; 2]| u64::from(two[0].to_bits()) | u64::from(two[1].to_bits()) << 16;
-    word(near) | word(rest) << 32
+/// Brain floating-point numbers that a value is the sum of.
+pub const THIRDS: usize = 3;
+
+/// Two neighbouring values, each as the sum of three brain floating-point numbers: what they round to, what that leaves, rounded, and what
+/// is left then. Eight digits each, so that all 24 are there.
+pub fn thirds(mut values: [f32; 2]) -> [u32; THIRDS] {
+    std::array::from_fn(|_| {
+        let near = values.map(bf16::from_f32);
+        values = std::array::from_fn(|index| values[index] - near[index].to_f32());
+        u32::from(near[0].to_bits()) | u32::from(near[1].to_bits()) << 16
+    })
 }
 
 /// Rows that go through a matrix together, and how they stand.
@@ -101,9 +109,10 @@ impl Activations {
     pub fn new(values: usize) -> Self {
         let corrections = [(); KINDS]
             .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
-        let (numbers, halves) = (vec![0.0; values], vec![0; values.div_ceil(2)]);
+        let (numbers, thirds) =
+            (vec![0.0; values], vec![Line([0; LANES_MAX]); (values.div_ceil(2) * THIRDS).div_ceil(LANES_MAX)]);
         let (values, scales) = (vec![0; values], vec![0.0; values.div_ceil(GROUP)]);
-        Self { numbers, halves, values, scales, corrections, kinds: [None; KINDS], columns: 0 }
+        Self { numbers, thirds, values, scales, corrections, kinds: [None; KINDS], columns: 0 }
     }
 
     /// Starts over with other tokens of so many columns, and with these corrections; only columns that are a multiple of 32 may be quantised.
@@ -126,10 +135,11 @@ impl Activations {
         &self.numbers[at + column * tile.width..at + tile.width * self.columns]
     }
 
-    /// The halves of a tile: (columns / 2, tokens of the tile).
+    /// The thirds of a tile: (columns / 32, 3, 16, tokens of the tile).
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
-    pub fn halves(&self, tile: Tile) -> &[u64] {
-        &self.halves[tile.token * self.columns / 2..(tile.token + tile.width) * self.columns / 2]
+    pub fn thirds(&self, tile: Tile) -> &[u32] {
+        let row = self.columns / 2 * THIRDS;
+        &Line::words(&self.thirds)[tile.token * row..(tile.token + tile.width) * row]
     }
 
     /// The values of a tile, from group `group` of its columns on.
@@ -164,7 +174,7 @@ impl Activations {
         });
         Writer {
             numbers: Disjoint::new(&mut self.numbers),
-            halves: Disjoint::new(&mut self.halves),
+            thirds: Disjoint::new(Line::words_mut(&mut self.thirds)),
             values: Disjoint::new(&mut self.values),
             scales: Disjoint::new(&mut self.scales),
             corrections: std::array::from_fn(|_| each.next().flatten()),
@@ -185,7 +195,7 @@ impl Activations {
 /// All rows, to be written by several workers.
 pub struct Writer<'a> {
     numbers: Disjoint<'a, f32>,
-    halves: Disjoint<'a, u64>,
+    thirds: Disjoint<'a, u32>,
     values: Disjoint<'a, i8>,
     scales: Disjoint<'a, f32>,
     corrections: [Option<CorrectionsWriter<'a>>; KINDS],
@@ -217,26 +227,30 @@ impl Writer<'_> {
         }
     }
 
-    /// The place of the halves of `count` pairs of values, from pair `pair` on: each as many words behind the one before as the tile has
-    /// tokens.
+    /// The place of third number `third` of `count` pairs of values of a group of 32 columns, from pair `pair` on: each as many words behind
+    /// the one before as the tile has tokens.
     ///
     /// # Panics
-    /// If the row has fewer.
-    pub fn place_of_halves(&self, tile: Tile, token: usize, pair: usize, count: usize) -> *mut u64 {
-        assert!(pair + count <= self.columns / 2, "{count} pairs from {pair} of {}", self.columns / 2);
-        let at = tile.token * self.columns / 2 + pair * tile.width + token - tile.token;
+    /// If the group has fewer, or the row.
+    pub fn place_of_thirds(&self, tile: Tile, token: usize, third: usize, pair: usize, count: usize) -> *mut u32 {
+        let (group, inside) = (pair / PAIRS, pair % PAIRS);
+        assert!(pair + count <= self.columns / 2 && inside + count <= PAIRS, "{count} pairs from {pair}");
+        let pairs = tile.token * (self.columns / 2 * THIRDS) + ((group * THIRDS + third) * PAIRS + inside) * tile.width;
+        let at = pairs + token - tile.token;
         // SAFETY: an empty slice overlaps none.
-        unsafe { self.halves.slice(at..at) }.as_mut_ptr()
+        unsafe { self.thirds.slice(at..at) }.as_mut_ptr()
     }
 
-    /// Halves one row of a tile.
+    /// Splits the values of one row of a tile, of whole groups of 32, into thirds.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub unsafe fn halve(&self, tile: Tile, token: usize, x: &[f32]) {
+    pub unsafe fn split(&self, tile: Tile, token: usize, x: &[f32]) {
         for (pair, &values) in x.as_chunks().0.iter().enumerate() {
-            // SAFETY: the row is in use once by the caller's word.
-            unsafe { *self.place_of_halves(tile, token, pair, 1) = halves(values) };
+            for (third, word) in thirds(values).into_iter().enumerate() {
+                // SAFETY: the row is in use once by the caller's word.
+                unsafe { *self.place_of_thirds(tile, token, third, pair, 1) = word };
+            }
         }
     }
 

@@ -42,10 +42,9 @@ impl Isa {
     /// All of them, of all architectures, the best first.
     pub const ALL: [Self; 6] = [Self::Amx, Self::Avx512, Self::AvxVnni, Self::Avx2, Self::Neon, Self::Scalar];
 
-    /// The best that this CPU has, of those whose results are as near to the reference as `f32` is: AMX keeps sixteen bits of
-    /// activations beside BF16 weights, and has to be asked for.
+    /// The best that this CPU has.
     pub fn best() -> Self {
-        Self::ALL.into_iter().find(|&isa| isa != Self::Amx && isa.is_supported()).unwrap_or(Self::Scalar)
+        Self::ALL.into_iter().find(|&isa| isa.is_supported()).unwrap_or(Self::Scalar)
     }
 
     /// Whether this CPU has it.
@@ -108,8 +107,8 @@ pub(crate) struct Compiled {
     pub finish: Finisher,
     /// Quantises one row of activations, which nobody else uses.
     pub quantise: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
-    /// Halves one, under the same contract.
-    pub halve: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
+    /// Splits one into thirds, under the same contract.
+    pub split: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
     /// One tile of attention, whose rows no other worker writes.
     pub attend: unsafe fn(&Task<'_>, &Tile, &mut attend::Scratch),
     /// Keeps new tokens of one head in the cache.
@@ -140,7 +139,7 @@ static SCALAR: Compiled = Compiled {
     // SAFETY: nobody else uses the row.
     quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
     // SAFETY: the same.
-    halve: |writer, tile, token, x| unsafe { writer.halve(tile, token, x) },
+    split: |writer, tile, token, x| unsafe { writer.split(tile, token, x) },
     attend: attend::scalar,
     store: cache::store,
     rope: elementwise::rope,
@@ -188,17 +187,26 @@ pub(crate) enum Packing {
     Bytes(Correction),
     /// As they are.
     Numbers,
-    /// As two brain floating-point numbers each.
+    /// As three brain floating-point numbers each.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
-    Halves,
+    Thirds,
 }
 
 impl Packing {
+    /// The bytes of a row of so many columns.
+    pub(crate) fn bytes(self, columns: usize) -> usize {
+        match self {
+            Self::Bytes(_) => columns,
+            Self::Numbers => columns * size_of::<f32>(),
+            Self::Thirds => columns * activation::THIRDS * size_of::<u16>(),
+        }
+    }
+
     /// The correction that bytes need.
     pub(crate) fn correction(self) -> Option<Correction> {
         match self {
             Self::Bytes(correction) => Some(correction),
-            Self::Numbers | Self::Halves => None,
+            Self::Numbers | Self::Thirds => None,
         }
     }
 }
@@ -229,13 +237,13 @@ impl Kernels {
         unsafe { (self.compiled.quantise)(writer, tile, token, x) };
     }
 
-    /// Halves one row of a tile of activations.
+    /// Splits one row of a tile of activations into thirds.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub(crate) unsafe fn halve(self, writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+    pub(crate) unsafe fn split(self, writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
-        unsafe { (self.compiled.halve)(writer, tile, token, x) };
+        unsafe { (self.compiled.split)(writer, tile, token, x) };
     }
 
     /// One tile of attention.

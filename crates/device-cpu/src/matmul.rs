@@ -16,6 +16,15 @@ use crate::product::{self, Finish, Output, Product};
 /// Most products that share an input.
 pub const TOGETHER: usize = activation::KINDS;
 
+/// Bytes of activations that meet a few strips before the next ones do: they stay in the second-level cache meanwhile.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Tokens of a block are a whole number of these: whole tiles of whatever width.
+const BLOCK_TOKENS: usize = 48;
+
+/// Strips that a block meets before the next one does, where there are so many: their weights stay in the cache, too.
+const BLOCK_STRIPS: usize = 4;
+
 /// Values whose packing is worth a piece of its own: it takes as long as to wake a thread.
 const PACKED_MIN: usize = 8192;
 
@@ -135,7 +144,9 @@ pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, 
     pack(pool, scratch, x, columns, strips, &|_| rows);
     let count = jobs.iter().flatten().map(Shared::units).sum::<usize>();
     let memory = Memory::new(scratch, columns);
-    pool.split(count, pool.grain(count), &|thread, units| {
+    let has_blocks = jobs.iter().flatten().any(|job| job.block() < tokens);
+    let least = if has_blocks { BLOCK_STRIPS.min(count.div_ceil(pool.threads())) } else { 1 };
+    pool.split(count, pool.grain(count).max(least), &|thread, units| {
         // SAFETY: each thread takes the memory of its own number.
         let mut worker = unsafe { memory.worker(thread) };
         let mut first = 0;
@@ -207,16 +218,16 @@ fn pack<I: Iterator<Item = Strips>>(
 ) {
     let (kernels, tokens) = (scratch.kernels, x.tokens);
     // The widest tiles of each packing: all kernels of one have the same.
-    let (mut bytes, mut numbers, mut halves) = (None, None, None);
+    let (mut bytes, mut numbers, mut thirds) = (None, None, None);
     for strips in strips() {
         let widest = match strips.packing {
             Packing::Bytes(_) => &mut bytes,
             Packing::Numbers => &mut numbers,
-            Packing::Halves => &mut halves,
+            Packing::Thirds => &mut thirds,
         };
         *widest = Some(strips.tokens);
     }
-    if bytes.or(numbers).or(halves).is_none() {
+    if bytes.or(numbers).or(thirds).is_none() {
         return;
     }
     scratch.activations.begin(tokens, columns, strips().filter_map(|strips| strips.packing.correction()));
@@ -237,8 +248,8 @@ fn pack<I: Iterator<Item = Strips>>(
                 if let Some(widest) = numbers {
                     writer.pack(rows.tile_of(token, widest), token, x);
                 }
-                if let Some(widest) = halves {
-                    kernels.halve(&writer, rows.tile_of(token, widest), token, x);
+                if let Some(widest) = thirds {
+                    kernels.split(&writer, rows.tile_of(token, widest), token, x);
                 }
             }
         }
@@ -326,19 +337,33 @@ impl<'a> Shared<'a> {
             // SAFETY: the caller's contract is the same.
             None => unsafe { self.scalar(x, worker.weights, units) },
             Some(strips) => {
-                for strip in units {
-                    // SAFETY: the caller's contract is the same.
-                    unsafe { self.strip(strips, strip, worker) };
+                let block = self.block();
+                let all = self.tokens.first..self.tokens.first + self.tokens.tokens;
+                for start in units.clone().step_by(BLOCK_STRIPS) {
+                    for first in all.clone().step_by(block) {
+                        let tokens = Rows { first, tokens: block.min(all.end - first) };
+                        for strip in start..units.end.min(start + BLOCK_STRIPS) {
+                            // SAFETY: the caller's contract is the same.
+                            unsafe { self.strip(strips, strip, tokens, worker) };
+                        }
+                    }
                 }
             }
         }
     }
 
-    /// Computes the rows of one strip.
+    /// How many tokens meet a strip before another one does: all, or as many as the cache has room for.
+    fn block(&self) -> usize {
+        let Some((strips, _)) = self.strips else { return self.tokens.tokens.max(1) };
+        let token_bytes = strips.packing.bytes(self.linear.columns as usize);
+        (BLOCK_BYTES / token_bytes.max(1)).next_multiple_of(BLOCK_TOKENS)
+    }
+
+    /// Computes the rows of one strip for some of the tokens.
     ///
     /// # Safety
     /// `strips` are those of this job, for instructions that the CPU has; no other worker computes the same strip.
-    unsafe fn strip(&self, strips: (Strips, Option<Strips>), strip: usize, worker: &mut Worker<'_>) {
+    unsafe fn strip(&self, strips: (Strips, Option<Strips>), strip: usize, tokens: Rows, worker: &mut Worker<'_>) {
         let Worker { kernels, activations: x, scratch, .. } = worker;
         let (rows, columns) = (self.linear.rows as usize, self.linear.columns as usize);
         let output = Output {
@@ -347,11 +372,11 @@ impl<'a> Shared<'a> {
             held_bias: self.gate.and_then(|gate| gate.bias.as_ref()).map(Weight::vector),
             rows,
             height: strips.0.rows,
-            first: self.tokens.first,
-            to: self.to,
+            first: tokens.first,
+            to: self.to + tokens.first - self.tokens.first,
             out: self.out,
         };
-        let (x, tokens) = (*x, self.tokens);
+        let x = *x;
         // SAFETY: loading checked the sizes of the matrices; the rest is the caller's contract.
         unsafe {
             if let (Some(gate), Some(strips)) = (self.gate, strips.1) {

@@ -30,6 +30,8 @@ pub const LINE: usize = 64;
 pub const CHUNK: usize = 1024;
 /// Floating-point weights unpacked at a time: 32 KiB.
 pub const NUMBERS: usize = 8192;
+/// Lines of a panel for tile registers: 64 KiB.
+pub const LINES: usize = 1024;
 
 /// How weights of one storage type are multiplied.
 pub trait Multiply<V: Vector> {
@@ -126,7 +128,7 @@ impl Ahead {
     }
 
     /// What falls to `range` of `count`.
-    fn share(self, range: Range<usize>, count: usize) -> Self {
+    pub fn share(self, range: Range<usize>, count: usize) -> Self {
         let line = |index: usize| self.lines.0 + (self.lines.1 - self.lines.0) * index / count;
         Self { lines: (line(range.start), line(range.end)), ..self }
     }
@@ -175,11 +177,14 @@ pub struct Panel {
     pub minimums: Vec<f32>,
     /// Floating-point weights: (vectors of rows, columns, lanes).
     pub numbers: Vec<f32>,
+    /// Weights for tile registers, as they are stored: (columns / 32, rows).
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+    pub lines: Vec<Line>,
 }
 
 /// One worker's memory.
 pub struct Scratch {
-    panel: Panel,
+    pub panel: Panel,
     /// Sums of every token: (tokens, rows of a strip).
     pub sums: Vec<f32>,
     /// Sums of another product of the same tokens and as many rows, held back.
@@ -194,6 +199,21 @@ pub struct Scratch {
 #[repr(C, align(64))]
 pub struct Line(pub [u32; LANES_MAX]);
 
+impl Line {
+    /// Their words, one line after the other.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+    pub fn words(lines: &[Self]) -> &[u32] {
+        // SAFETY: a line is its words and nothing else.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES_MAX) }
+    }
+
+    /// The same, to be written.
+    pub fn words_mut(lines: &mut [Self]) -> &mut [u32] {
+        // SAFETY: as above, and any words make a line.
+        unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES_MAX) }
+    }
+}
+
 impl Scratch {
     /// For batches of up to `tokens` tokens.
     pub fn new(tokens: usize) -> Self {
@@ -203,6 +223,7 @@ impl Scratch {
             scales: vec![0.0; groups],
             minimums: vec![0.0; groups],
             numbers: vec![0.0; NUMBERS],
+            lines: vec![Line([0; LANES_MAX]); LINES],
         };
         let sums = tokens * LANES_MAX * STRIPS_MAX;
         Self { panel, sums: vec![0.0; sums], held: vec![0.0; sums], tiles: [Line([0; LANES_MAX]); 64] }

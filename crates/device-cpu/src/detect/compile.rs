@@ -145,7 +145,7 @@ macro_rules! compile {
                 finish,
                 quantise,
                 // SAFETY: nobody else uses the row.
-                halve: |writer, tile, token, x| unsafe { writer.halve(tile, token, x) },
+                split: |writer, tile, token, x| unsafe { writer.split(tile, token, x) },
                 attend,
                 store,
                 rope,

@@ -25,7 +25,7 @@ pub static KERNELS: Compiled = Compiled {
         Quant::BF16 if columns.is_multiple_of(BRAINS) => Some(brains::STRIPS),
         _ => (avx512::KERNELS.strips)(quant, columns),
     },
-    halve: brains::halve,
+    split: brains::split,
     ..avx512::KERNELS
 };
 
@@ -35,6 +35,8 @@ const ROWS: usize = 16;
 const ROW_BYTES: usize = 64;
 /// Columns of brain floating-point numbers that a tile holds of a row.
 const BRAINS: usize = ROW_BYTES / 2;
+/// Pairs of them: rows of a tile of activations.
+const PAIRS: usize = BRAINS / 2;
 
 /// Whether this CPU has tiles of brain floating-point numbers, and the system lets this process use them.
 fn is_supported() -> bool {

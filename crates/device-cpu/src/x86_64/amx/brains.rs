@@ -1,36 +1,40 @@
-//! Products of brain floating-point weights by tiles: rows are taken as they are stored, and meet activations that are two such numbers
-//! each, so that hardly a digit of them is lost.
+//! Products of brain floating-point weights by tiles: rows are taken as they are stored, and meet activations that are three such numbers
+//! each, so that no digit of them is lost.
 //!
 //! A register adds up all columns of its rows and tokens by itself, each sum in the order of the columns, however many tokens there are: one
-//! token or a thousand, the same bits.
+//! token or a thousand, the same bits. One has the products of the first thirds, another those of the rest, which are two hundred times
+//! smaller.
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512, _mm512_castsi512_ps,
-    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_or_si512, _mm512_permutex2var_ps, _mm512_set1_epi32, _mm512_set1_epi64,
-    _mm512_setzero_ps, _mm512_slli_epi64, _mm512_srli_epi32, _mm512_srli_epi64, _mm512_storeu_ps, _mm512_storeu_si512,
-    _mm512_sub_ps,
+    __m512, __m512i, _mm256_storeu_si256, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_castps_si512,
+    _mm512_castsi512_ps, _mm512_cvtepi64_epi32, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_or_si512,
+    _mm512_permutex2var_ps, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_setzero_ps, _mm512_srli_epi32,
+    _mm512_srli_epi64, _mm512_storeu_ps, _mm512_sub_ps,
 };
 use std::ops::Range;
 
-use crate::activation::{Activations, Tile, Writer, halves};
+use crate::activation::{Activations, THIRDS, Tile, Writer, thirds};
 use crate::detect::{Packing, Strips};
-use crate::product::{self, Ahead, LANES_MAX, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
+use crate::product::{self, Ahead, LANES_MAX, LINES, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
 use crate::vector::Vector;
 use crate::x86_64::avx512::Avx512;
 
-use super::{BRAINS, ROW_BYTES, ROWS, Shape, release};
+use super::{BRAINS, PAIRS, ROW_BYTES, ROWS, Shape, release};
 
 /// Vectors of rows of a strip.
 const PARTS: usize = 2;
-/// Tokens of a register: two halves each.
-const EIGHT: usize = 8;
+/// Tokens of a register.
+const TOKENS: usize = 16;
+/// Columns that are added up in registers before they are added to the sums: 64 KiB of weights. With half of that the first-level cache
+/// would hold them, but registers be emptied twice as often, which costs more.
+const CHUNK: usize = LINES / (PARTS * ROWS) * BRAINS;
 
 /// Weights as they are stored.
 struct Brains;
 
 /// The products of such weights.
-pub const STRIPS: Strips = Strips { rows: PARTS * LANES_MAX, tokens: 2 * EIGHT, run: strip, packing: Packing::Halves };
+pub const STRIPS: Strips = Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: strip, packing: Packing::Thirds };
 
 /// # Safety
 /// The CPU has AMX; the rest as [`product::strip`].
@@ -53,15 +57,15 @@ unsafe fn tiles(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut 
 
 impl Multiply<Avx512> for Brains {
     type Tiles = Self;
-    const PACKING: Packing = Packing::Halves;
-    // There is no panel to fill.
-    const COLUMNS: usize = usize::MAX;
-    const COLUMNS_FOR_FEW: usize = usize::MAX;
+    const PACKING: Packing = Packing::Thirds;
+    const COLUMNS: usize = CHUNK;
+    const COLUMNS_FOR_FEW: usize = CHUNK;
 
     fn row_bytes(columns: usize) -> usize {
         columns * 2
     }
 
+    /// Nothing is unpacked: rows are copied with the first tile of tokens, where there are others.
     #[inline(always)]
     unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: Ahead, _: &mut Panel) {}
 
@@ -74,21 +78,30 @@ impl Multiply<Avx512> for Brains {
         ahead: Ahead,
     ) -> [__m512; R] {
         let mut tiles = [Line([0; LANES_MAX]); 4 * ROWS];
-        // SAFETY: the caller's contract is the same.
+        let mut total = [[0.0; LANES_MAX]; R];
+        let (columns, chunks) = (row_bytes / 2, (row_bytes / 2).div_ceil(CHUNK));
+        // SAFETY: the caller's contract is the same; a vector is sixteen lanes.
         unsafe {
-            meet(stored, row_bytes, x.halves(tile), 1, ahead, &mut tiles);
-            let mut total = [Avx512::float(0.0); R];
-            for r in 0..R {
-                total[r] = turned(&tiles[2 * r * ROWS..][..ROWS])[0];
+            registers(stored.len() / row_bytes, 1).take();
+            for chunk in 0..chunks {
+                let columns = chunk * CHUNK..columns.min((chunk + 1) * CHUNK);
+                let ahead = ahead.share(chunk..chunk + 1, chunks);
+                meet(&Weights::stored(stored, row_bytes, &columns), columns, x, tile, ahead, &mut tiles);
+                for (r, total) in total.iter_mut().enumerate() {
+                    for (lane, total) in total.iter_mut().enumerate() {
+                        let [first, rest] = [0, 1].map(|of| f32::from_bits(tiles[(2 * r + of) * ROWS + lane].0[0]));
+                        *total = if chunk == 0 { first + rest } else { *total + (first + rest) };
+                    }
+                }
             }
-            total
+            total.map(|total| Avx512::load(total.as_ptr()))
         }
     }
 }
 
 impl Tiles<Avx512> for Brains {
     const STRIPS: usize = PARTS;
-    const TOKENS: usize = 2 * EIGHT;
+    const TOKENS: usize = TOKENS;
 
     #[inline(always)]
     unsafe fn tile(product: &Product<'_>, all: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
@@ -97,76 +110,150 @@ impl Tiles<Avx512> for Brains {
         let height = PARTS * LANES_MAX;
         let first = (tile.token - product.tokens.first) * height;
         let sums = &mut scratch.sums[first..first + tile.width * height];
-        // SAFETY: the caller's contract is the same.
+        let columns = all.start..all.start + all.columns;
+        let mut weights = Weights::stored(stored, row_bytes, &columns);
+        // SAFETY: the caller's contract is the same; sums are whole vectors.
         unsafe {
-            meet(stored, row_bytes, product.x.halves(tile), tile.width, ahead, &mut scratch.tiles);
+            if product.tokens.tokens > TOKENS {
+                let panel = &mut scratch.panel.lines;
+                if tile.token == product.tokens.first {
+                    weights.copy(columns.len(), panel);
+                }
+                weights = Weights::copied(panel, weights.rows);
+            }
+            // To shape the registers takes as long as a product of two: it is done once for all tiles that are alike.
+            if tile.token == product.tokens.first || tile.width < TOKENS {
+                registers(weights.rows, tile.width).take();
+            }
+            meet(&weights, columns, product.x, tile, ahead, &mut scratch.tiles);
             for part in 0..PARTS {
-                for (eight, sums) in sums.chunks_mut(EIGHT * height).enumerate() {
-                    let rows = turned(&scratch.tiles[(2 * part + eight) * ROWS..][..ROWS]);
-                    for (sums, row) in sums.chunks_exact_mut(height).zip(rows) {
-                        _mm512_storeu_ps(sums[part * LANES_MAX..][..LANES_MAX].as_mut_ptr(), row);
-                    }
+                let rows = turned(&scratch.tiles[2 * part * ROWS..][..2 * ROWS]);
+                for (sums, row) in sums.chunks_exact_mut(height).zip(rows) {
+                    let place = sums[part * LANES_MAX..][..LANES_MAX].as_mut_ptr();
+                    let before = if all.start > 0 { _mm512_loadu_ps(place) } else { _mm512_setzero_ps() };
+                    _mm512_storeu_ps(place, if all.start > 0 { _mm512_add_ps(before, row) } else { row });
                 }
             }
         }
     }
 }
 
-/// Multiplies up to 32 rows with up to sixteen tokens: (vectors of rows, eights of tokens, rows, (tokens, 2)).
+/// Where weights lie that are read into tile registers.
+struct Weights {
+    start: *const u8,
+    /// From one row to the next.
+    row_bytes: usize,
+    /// From the columns of one register to those of the next.
+    step_bytes: usize,
+    /// One to 32.
+    rows: usize,
+}
+
+impl Weights {
+    /// Some columns of rows of `row_bytes` bytes, where they are stored.
+    ///
+    /// # Panics
+    /// If there are no such columns.
+    fn stored(stored: &[u8], row_bytes: usize, columns: &Range<usize>) -> Self {
+        assert!(2 * columns.end <= row_bytes && row_bytes <= stored.len(), "columns of a row");
+        let start = stored[2 * columns.start..].as_ptr();
+        Self { start, row_bytes, step_bytes: ROW_BYTES, rows: stored.len() / row_bytes }
+    }
+
+    /// What [`Self::copy`] has copied of so many rows.
+    fn copied(panel: &[Line], rows: usize) -> Self {
+        Self { start: panel.as_ptr().cast(), row_bytes: ROW_BYTES, step_bytes: PARTS * ROWS * ROW_BYTES, rows }
+    }
+
+    /// Copies so many columns of all rows to where those of a register lie side by side.
+    ///
+    /// # Panics
+    /// If the panel has no room.
+    ///
+    /// # Safety
+    /// The rows have so many columns from the start on.
+    #[inline(always)]
+    unsafe fn copy(&self, columns: usize, panel: &mut [Line]) {
+        for (step, lines) in panel[..columns / BRAINS * PARTS * ROWS].chunks_exact_mut(PARTS * ROWS).enumerate() {
+            for (row, line) in lines[..self.rows].iter_mut().enumerate() {
+                // SAFETY: the row has the columns by the caller's word.
+                unsafe {
+                    let from = self.start.add(row * self.row_bytes + step * ROW_BYTES);
+                    _mm512_storeu_ps(line.0.as_mut_ptr().cast(), _mm512_loadu_ps(from.cast()));
+                }
+            }
+        }
+    }
+}
+
+/// The registers of [`meet`].
+fn registers(rows: usize, width: usize) -> Shape {
+    // Those that have nothing to do have a row all the same.
+    let (below, above) = (rows.min(ROWS), rows.saturating_sub(ROWS).max(1));
+    let stride = width * size_of::<u32>();
+    let (low_sums, high_sums, pairs) = ((below, stride), (above, stride), (PAIRS, stride));
+    Shape::new([low_sums, low_sums, high_sums, high_sums, (below, ROW_BYTES), (above, ROW_BYTES), pairs, pairs])
+}
+
+/// Multiplies up to 32 rows with up to sixteen tokens: (vectors of rows, sums of first thirds and of the others, rows, tokens).
 ///
 /// # Safety
-/// `stored` holds one row to 32 rows of `row_bytes` bytes, a whole number of 64; `x` holds the halves of `width` tokens in as many
-/// columns; the CPU has AMX.
+/// `weights` has these columns, a whole number of 32; this thread has taken the [`registers`] of its rows and the tile's tokens.
 #[inline(always)]
-unsafe fn meet(stored: &[u8], row_bytes: usize, x: &[u64], width: usize, mut ahead: Ahead, tiles: &mut [Line]) {
-    let rows = stored.len() / row_bytes;
+unsafe fn meet(
+    weights: &Weights,
+    columns: Range<usize>,
+    x: &Activations,
+    tile: Tile,
+    mut ahead: Ahead,
+    tiles: &mut [Line],
+) {
+    let &Weights { start, row_bytes, step_bytes, rows } = weights;
     let tiles = tiles[..4 * ROWS].as_mut_ptr();
-    let steps = row_bytes / ROW_BYTES;
-    assert!(x.len() == steps * BRAINS / 2 * width && width <= 2 * EIGHT && rows <= 2 * ROWS, "rows and tokens fit");
-    let (below, above) = (rows.min(ROWS), rows.saturating_sub(ROWS));
-    let (few, more) = (width.min(EIGHT), width.saturating_sub(EIGHT));
+    let (steps, width) = (columns.len() / BRAINS, tile.width);
+    let third = PAIRS * width;
+    assert!(width <= TOKENS && rows <= 2 * ROWS, "rows and tokens fit");
+    let x = &x.thirds(tile)[columns.start / BRAINS * THIRDS * third..][..steps * THIRDS * third];
     let each = ahead.each(steps);
-    let word = size_of::<u64>();
-    // Registers that have nothing to do have the shape of their neighbours.
-    let (above_rows, more_tokens) = (above.max(1), more.max(1));
-    let shape = Shape::new([
-        (below, few * word),
-        (below, more_tokens * word),
-        (above_rows, few * word),
-        (above_rows, more_tokens * word),
-        (below, ROW_BYTES),
-        (above_rows, ROW_BYTES),
-        (BRAINS / 2, few * word),
-        (BRAINS / 2, more_tokens * word),
-    ]);
+    let (above, stride) = (rows.saturating_sub(ROWS), width * size_of::<u32>());
     // SAFETY: registers have the shapes of what is loaded and stored: rows and tokens that are there, and lines of the array.
     unsafe {
-        shape.take();
         asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem));
-        let stride = width * word;
         for step in 0..steps {
             ahead.ask::<Avx512>(each);
-            let low = stored.as_ptr().add(step * ROW_BYTES);
-            let high = low.wrapping_add(ROWS * row_bytes);
-            let x = x.as_ptr().add(step * BRAINS / 2 * width);
-            let next = x.wrapping_add(EIGHT);
-            asm!(
-                "tileloadd tmm4, [{low} + {row_bytes}]",
-                "tileloadd tmm6, [{x} + {stride}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                low = in(reg) low, row_bytes = in(reg) row_bytes, x = in(reg) x, stride = in(reg) stride,
-                options(nostack, readonly)
-            );
-            if more > 0 {
-                asm!("tileloadd tmm7, [{x} + {stride}]", "tdpbf16ps tmm1, tmm4, tmm7",
-                    x = in(reg) next, stride = in(reg) stride, options(nostack, readonly));
-            }
+            let low = start.add(step * step_bytes);
+            let first = x.as_ptr().add(step * THIRDS * third);
+            let (second, last) = (first.add(third), first.add(2 * third));
             if above > 0 {
-                asm!("tileloadd tmm5, [{high} + {row_bytes}]", "tdpbf16ps tmm2, tmm5, tmm6",
-                    high = in(reg) high, row_bytes = in(reg) row_bytes, options(nostack, readonly));
-                if more > 0 {
-                    asm!("tdpbf16ps tmm3, tmm5, tmm7", options(nostack, nomem));
-                }
+                asm!(
+                    "tileloadd tmm4, [{low} + {row_bytes}]",
+                    "tileloadd tmm6, [{first} + {stride}]",
+                    "tileloadd tmm5, [{high} + {row_bytes}]",
+                    "tileloadd tmm7, [{second} + {stride}]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    "tdpbf16ps tmm3, tmm5, tmm7",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tdpbf16ps tmm2, tmm5, tmm6",
+                    "tileloadd tmm7, [{last} + {stride}]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    "tdpbf16ps tmm3, tmm5, tmm7",
+                    low = in(reg) low, high = in(reg) low.add(ROWS * row_bytes), row_bytes = in(reg) row_bytes,
+                    first = in(reg) first, second = in(reg) second, last = in(reg) last, stride = in(reg) stride,
+                    options(nostack, readonly)
+                );
+            } else {
+                asm!(
+                    "tileloadd tmm4, [{low} + {row_bytes}]",
+                    "tileloadd tmm6, [{first} + {stride}]",
+                    "tileloadd tmm7, [{second} + {stride}]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tileloadd tmm7, [{last} + {stride}]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    low = in(reg) low, row_bytes = in(reg) row_bytes,
+                    first = in(reg) first, second = in(reg) second, last = in(reg) last, stride = in(reg) stride,
+                    options(nostack, readonly)
+                );
             }
         }
         asm!(
@@ -180,81 +267,58 @@ unsafe fn meet(stored: &[u8], row_bytes: usize, x: &[u64], width: usize, mut ahe
     }
 }
 
-/// Adds the halves of sixteen rows of eight tokens, (rows, tokens, 2), and turns them: (tokens, rows).
+/// Adds the two sums of sixteen rows of sixteen tokens, (2, rows, tokens), and turns them: (tokens, rows).
 ///
 /// # Safety
 /// The CPU has the instructions of [`Avx512`].
 #[inline(always)]
-unsafe fn turned(tile: &[Line]) -> [__m512; EIGHT] {
-    /// The first halves of two rows, and the second ones.
-    const fn sides() -> [[i32; 16]; 2] {
+unsafe fn turned(tile: &[Line]) -> [__m512; TOKENS] {
+    /// Of two vectors that hold a square each of `side` lanes across, side by side in pairs: the even squares of both, or the odd ones.
+    const fn squares(side: i32) -> [[i32; 16]; 2] {
         let mut places = [[0; 16]; 2];
         let mut lane = 0;
         while lane < 16 {
-            places[0][lane] = 2 * lane as i32;
-            places[1][lane] = 2 * lane as i32 + 1;
-            lane += 1;
-        }
-        places
-    }
-    /// From two vectors of (tokens, rows) to two of half as many tokens of twice as many rows.
-    const fn merge(tokens: i32) -> [[i32; 16]; 2] {
-        let rows = 16 / tokens;
-        let mut places = [[0; 16]; 2];
-        let mut lane = 0;
-        while lane < 16 {
-            let (token, row) = (lane / (2 * rows), lane % (2 * rows));
-            let place = row / rows * 16 + token * rows + row % rows;
+            let (square, inside) = (lane / side, lane % side);
+            let place = square / 2 * 2 * side + inside + square % 2 * 16;
             places[0][lane as usize] = place;
-            places[1][lane as usize] = place + tokens / 2 * rows;
+            places[1][lane as usize] = place + side;
             lane += 1;
         }
         places
     }
-    /// The same where the two vectors are (rows, tokens): two rows of eight tokens.
-    const fn pairs() -> [[i32; 16]; 2] {
-        let mut places = [[0; 16]; 2];
-        let mut lane = 0;
-        while lane < 16 {
-            let (token, row) = (lane / 4, lane % 4);
-            let place = row / 2 * 16 + row % 2 * 8 + token;
-            places[0][lane as usize] = place;
-            places[1][lane as usize] = place + 4;
-            lane += 1;
-        }
-        places
-    }
+    let (first, rest) = tile.split_at(ROWS);
     // SAFETY: tables and lines are sixteen words; the rest is the caller's contract.
     unsafe {
-        let mut two = [_mm512_setzero_ps(); EIGHT];
-        for index in 0..EIGHT {
-            let [a, b] = [2 * index, 2 * index + 1].map(|row| tile[row].0.as_ptr().cast());
-            let (a, b) = (_mm512_loadu_ps(a), _mm512_loadu_ps(b));
-            two[index] = _mm512_add_ps(pick(a, b, &const { sides()[0] }), pick(a, b, &const { sides()[1] }));
+        let mut lines = [_mm512_setzero_ps(); TOKENS];
+        for ((line, first), rest) in lines.iter_mut().zip(first).zip(rest) {
+            *line = _mm512_add_ps(_mm512_loadu_ps(first.0.as_ptr().cast()), _mm512_loadu_ps(rest.0.as_ptr().cast()));
         }
-        let (mut four, mut eight, mut all) = (two, two, two);
-        for index in 0..4 {
-            let (a, b) = (two[2 * index], two[2 * index + 1]);
-            four[index] = pick(a, b, &const { pairs()[0] });
-            four[4 + index] = pick(a, b, &const { pairs()[1] });
-        }
-        // `four[4 * half + index]`: tokens 4 * half to 4 * half + 3 of rows 4 * index to 4 * index + 3.
-        for half in 0..2 {
-            for index in 0..2 {
-                let (a, b) = (four[4 * half + 2 * index], four[4 * half + 2 * index + 1]);
-                for quarter in 0..2 {
-                    eight[4 * half + 2 * quarter + index] = pick(a, b, &const { merge(4) }[quarter]);
-                }
+        // Squares of one lane, of two, four and eight change places across the diagonal.
+        lines = swapped::<1>(lines, &const { squares(1) });
+        lines = swapped::<2>(lines, &const { squares(2) });
+        lines = swapped::<4>(lines, &const { squares(4) });
+        swapped::<8>(lines, &const { squares(8) })
+    }
+}
+
+/// Changes squares of `SIDE` lanes across the diagonal of squares twice as wide.
+///
+/// # Safety
+/// The CPU has the instructions of [`Avx512`].
+#[inline(always)]
+unsafe fn swapped<const SIDE: usize>(lines: [__m512; TOKENS], places: &[[i32; 16]; 2]) -> [__m512; TOKENS] {
+    let mut swapped = lines;
+    for line in 0..TOKENS {
+        if line & SIDE == 0 {
+            let (a, b) = (lines[line], lines[line + SIDE]);
+            // SAFETY: the caller's contract is the same.
+            unsafe {
+                swapped[line] = pick(a, b, &places[0]);
+                swapped[line + SIDE] = pick(a, b, &places[1]);
             }
         }
-        // `eight[2 * quarter + index]`: tokens 2 * quarter and the next of rows 8 * index to 8 * index + 7.
-        for quarter in 0..4 {
-            let (a, b) = (eight[2 * quarter], eight[2 * quarter + 1]);
-            all[2 * quarter] = pick(a, b, &const { merge(2) }[0]);
-            all[2 * quarter + 1] = pick(a, b, &const { merge(2) }[1]);
-        }
-        all
     }
+    swapped
 }
 
 /// The lanes at `places` of two vectors, of which the second's begin at 16.
@@ -267,31 +331,35 @@ unsafe fn pick(a: __m512, b: __m512, places: &[i32; 16]) -> __m512 {
     unsafe { _mm512_permutex2var_ps(a, _mm512_loadu_si512(places.as_ptr().cast()), b) }
 }
 
-/// [`Writer::halve`] in vectors, for rows of a whole number of sixteen values; the same values, those that are no numbers apart.
+/// [`Writer::split`] in vectors, for rows of whole groups of 32 values; the same values, those that are no numbers apart.
 ///
 /// # Safety
 /// No other use of the row of `token`; the CPU has the instructions of [`Avx512`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub unsafe fn halve(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32]) {
-    let (whole, rest) = x.as_chunks::<16>();
+pub unsafe fn split(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32]) {
+    const EIGHT: usize = 8;
+    let (whole, rest) = x.as_chunks::<{ 2 * EIGHT }>();
     for (index, x) in whole.iter().enumerate() {
-        let place = writer.place_of_halves(tile, token, 8 * index, 8);
-        let mut words = [0u64; 8];
         // SAFETY: the places of eight pairs, in use once by the caller's word.
         unsafe {
-            let x = _mm512_loadu_ps(x.as_ptr());
-            let near = rounded(x);
-            let rest = rounded(_mm512_sub_ps(x, _mm512_castsi512_ps(near)));
-            let pair = _mm512_or_si512(words_of(near), _mm512_slli_epi64::<32>(words_of(rest)));
-            _mm512_storeu_si512(words.as_mut_ptr().cast(), pair);
-            for (pair, word) in words.into_iter().enumerate() {
-                *place.add(pair * tile.width) = word;
+            let mut left = _mm512_loadu_ps(x.as_ptr());
+            for third in 0..THIRDS {
+                let place = writer.place_of_thirds(tile, token, third, EIGHT * index, EIGHT);
+                let near = rounded(left);
+                left = _mm512_sub_ps(left, _mm512_castsi512_ps(near));
+                let mut words = [0u32; EIGHT];
+                _mm256_storeu_si256(words.as_mut_ptr().cast(), _mm512_cvtepi64_epi32(words_of(near)));
+                for (pair, word) in words.into_iter().enumerate() {
+                    *place.add(pair * tile.width) = word;
+                }
             }
         }
     }
     for (pair, &values) in rest.as_chunks().0.iter().enumerate() {
-        // SAFETY: the row is in use once by the caller's word.
-        unsafe { *writer.place_of_halves(tile, token, 8 * whole.len() + pair, 1) = halves(values) };
+        for (third, word) in thirds(values).into_iter().enumerate() {
+            // SAFETY: the row is in use once by the caller's word.
+            unsafe { *writer.place_of_thirds(tile, token, third, EIGHT * whole.len() + pair, 1) = word };
+        }
     }
 }
 
