@@ -240,10 +240,11 @@ pub fn serve(settings: Settings, listening: impl FnOnce(&str)) -> Result<(), Err
     });
     network.block_on(async {
         let told = told_to_end()?;
-        listening(&door.url(tls.is_some())?);
         let (draining, watching) = (Arc::clone(&app), Arc::clone(&app));
         let may_be_open = is_loopback || settings.lets_anyone_in;
+        // Before anybody knows that it listens: a signal that nobody waits for ends the program.
         tokio::spawn(reload_when_told(Arc::clone(&app), settings.reread, may_be_open, notice)?);
+        listening(&door.url(tls.is_some())?);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(IDLE_LOOK).await;
