@@ -154,6 +154,7 @@ fn a_number_is_refused_by_the_name_that_it_was_given_by() {
         ),
         // Where a model is only loaded, too.
         ("/api/generate", json!({ "prompt": "", "options": { "stop": [""] } }), "stop[0] is empty"),
+        ("/api/generate", json!({ "prompt": "", "options": { "logit_bias": { "x": 1 } } }), "logit_bias.x"),
         (
             "/v1/messages",
             json!({ "messages": [{ "role": "user", "content": "?" }], "max_tokens": 1, "stop_sequences": [""] }),

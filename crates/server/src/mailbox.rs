@@ -52,7 +52,7 @@ impl Mailbox {
                     return ControlFlow::Break(());
                 }
                 state.put(choice, reply);
-                if state.behind > BEHIND_MAX {
+                if state.behind > BEHIND_MAX && !crate::broken(14) {
                     pace.hold();
                 }
                 state.waker.take()
@@ -128,6 +128,9 @@ fn merge(before: &mut Reply, reply: Reply) -> Result<usize, Reply> {
         (Reply::Token { text, likelihood: None, .. }, Reply::Token { text: more, likelihood: None, .. })
         | (Reply::Token { text, likelihood: None, .. }, Reply::Rest(more))
         | (Reply::Reasoning(text), Reply::Reasoning(more)) => {
+            if crate::broken(3) {
+                return Ok(0);
+            }
             text.push_str(&more);
             Ok(more.len())
         }

@@ -318,6 +318,9 @@ mod tests {
         if let Some(value) = argument.get_default_values().first() {
             return format!("{:?}", value.to_string_lossy());
         }
+        if argument.get_long() == Some("trace-to") {
+            return "\"http://127.0.0.1:4318\"".to_owned();
+        }
         // Numbers and texts alike.
         "\"7\"".to_owned()
     }
