@@ -217,17 +217,17 @@ pub(super) fn weigh_tokens(
 ) -> (f64, [f64; LADDER]) {
     let least = what.least();
     let mut total = 0.0;
-    let mut lanes = [[0.0; 16]; LADDER];
+    let mut sums = [0.0; LADDER];
     for block in 0..out.len() {
         out[block] = [0.0; BLOCK];
         if block_max[block] >= least {
             let logits = what.kept(row, block);
             out[block] = weights(&logits, what.max, what.temperature);
             total += f64::from(sum(&out[block]));
-            climb(&logits, &out[block], ladder, &mut lanes);
+            climb(&logits, &out[block], ladder, &mut sums);
         }
     }
-    (total, lanes.map(|lanes| lanes.iter().map(|&lane| f64::from(lane)).sum()))
+    (total, sums)
 }
 
 /// The sums of the weights that were noted, from each logit of the ladder up: rounded a little otherwise than others.
@@ -239,24 +239,20 @@ pub(super) fn weigh_ladder(
     ladder: &[f32; LADDER],
     noted: &[[f32; BLOCK]],
 ) -> [f64; LADDER] {
-    let mut lanes = [[0.0; 16]; LADDER];
+    let mut sums = [0.0; LADDER];
     for block in 0..noted.len() {
         if block_max[block] >= ladder[LADDER - 1] {
-            climb(&what.kept(row, block), &noted[block], ladder, &mut lanes);
+            climb(&what.kept(row, block), &noted[block], ladder, &mut sums);
         }
     }
-    lanes.map(|lanes| lanes.iter().map(|&lane| f64::from(lane)).sum())
+    sums
 }
 
-/// Adds what a block weighs from each logit of the ladder up.
+/// Adds what a block weighs from each logit of the ladder up. Sums of lanes, kept in memory, are slower.
 #[inline(always)]
-fn climb(logits: &[f32; BLOCK], weights: &[f32; BLOCK], ladder: &[f32; LADDER], lanes: &mut [[f32; 16]; LADDER]) {
+fn climb(logits: &[f32; BLOCK], weights: &[f32; BLOCK], ladder: &[f32; LADDER], sums: &mut [f64; LADDER]) {
     for step in 0..LADDER {
-        for at in 0..16 {
-            let first = if logits[at] >= ladder[step] { weights[at] } else { 0.0 };
-            let second = if logits[at + 16] >= ladder[step] { weights[at + 16] } else { 0.0 };
-            lanes[step][at] += first + second;
-        }
+        sums[step] += f64::from(split(logits, weights, f32::INFINITY, ladder[step]).0);
     }
 }
 

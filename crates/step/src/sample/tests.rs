@@ -316,7 +316,7 @@ fn draws_follow_the_distribution() {
 fn draws_follow_what_was_written_before() {
     let logits: Vec<f32> = (0..200).map(|token| (uniform(99, token) * 5.0 - 2.0) as f32).collect();
     let history: Vec<u32> = (0..90).map(|at| (uniform(17, at) * 9.0) as u32 * 20).chain([7, 9, 7, 9, 7]).collect();
-    let bias = [(3, 4.0), (60, -100.0), (9, -1.0)];
+    let bias = [(3, 4.0), (60, -100.0), (9, 3.0)];
     let base = Sampling { seed: 42, dry_allowed_length: 2, ..Sampling::default() };
     for sampling in [
         Sampling { repetition_penalty: 1.4, ..base },
@@ -349,6 +349,25 @@ fn draws_follow_what_was_written_before() {
         let counts =
             drawn(200, |position| sampler.sample(&mut logits.clone(), None, position, &history).unwrap().token);
         check_counts(&sampling, &expected, counts);
+    }
+}
+
+/// Of equals the first are kept, wherever in a block the last of them stands.
+#[test]
+fn of_equals_the_first_are_drawn() {
+    for count in [1, 7, 31, 32, 33, 64, 70] {
+        for sampling in [
+            Sampling { top_k: count, ..Sampling::default() },
+            Sampling { top_p: (count as f32 - 0.5) / 100.0, ..Sampling::default() },
+            Sampling { top_p: (count as f32 - 0.5) / 100.0, temperature: 0.7, ..Sampling::default() },
+        ] {
+            let mut sampler = sampler(sampling, 100);
+            for position in 0..500 {
+                let choice = sampler.sample(&mut [1.0; 100], None, position, &[]).unwrap();
+                let error = (choice.probability * count as f32 - 1.0).abs();
+                assert!(choice.token < count && error < 1e-6, "{sampling:?}: {choice:?}");
+            }
+        }
     }
 }
 

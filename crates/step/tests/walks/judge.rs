@@ -191,7 +191,7 @@ fn object_holds(
                 .as_array()
                 .ok_or("required is no list")?
                 .iter()
-                .all(|name| members.contains_key(name.as_str().unwrap_or_default()))
+                .all(|name| members.contains_key(name.as_str().unwrap_or_default()));
         }
         "minProperties" => all = members.len() as u64 >= said.as_u64().ok_or("minProperties is no count")?,
         "maxProperties" => all = members.len() as u64 <= said.as_u64().ok_or("maxProperties is no count")?,
