@@ -46,10 +46,26 @@ impl Lanes {
         (8 * self.count()).max(64)
     }
 
-    /// Rows of a matrix that a workgroup takes.
+    /// Rows of a matrix that a workgroup takes, where a few threads have one each.
     pub(crate) fn rows(self) -> u32 {
         self.threads() / self.count()
     }
+
+    /// Threads of a workgroup of products: few, so that there are enough workgroups.
+    fn product_threads(self) -> u32 {
+        (2 * self.count()).max(64)
+    }
+
+    /// Rows of a matrix that a workgroup of products takes, and of each of a gated pair.
+    pub(crate) fn product_rows(self, tokens: u32) -> [u32; 2] {
+        each(tokens).map(|each| self.product_threads() / self.count() * each)
+    }
+}
+
+/// Rows of a matrix that the same threads take in a product, and of each of a gated pair: what so many rows of the batch meet is read
+/// once for them. More take more registers than there are, and a driver that computes on the CPU long to compile.
+fn each(tokens: u32) -> [u32; 2] {
+    if tokens == 1 { [4, 2] } else { [2, 1] }
 }
 
 /// The files that hold a kernel's `main`.
@@ -232,7 +248,14 @@ impl Kernel {
             Lanes::Memory => (lanes.threads(), include_str!("../shaders/reduce_memory.wgsl")),
             Lanes::Subgroup(_) => (lanes.threads(), include_str!("../shaders/reduce_subgroup.wgsl")),
         };
+        let [product_rows, gated_rows] = lanes.product_rows(*tokens);
+        let [each, each_gated] = each(*tokens);
         let constants = [
+            ("EACH", each),
+            ("EACH_GATED", each_gated),
+            ("PRODUCT_THREADS", lanes.product_threads()),
+            ("PRODUCT_ROWS", product_rows),
+            ("GATED_ROWS", gated_rows),
             ("THREADS", threads),
             ("LANES", lanes.count()),
             ("ROWS", lanes.rows()),
