@@ -4,6 +4,8 @@
 //! A kernel names the types that its matrices may have: one, and the text holds that one's unpacker alone; several, and a number among
 //! the kernel's arguments chooses.
 
+use std::fmt::Write as _;
+
 use kauri_device::CacheType;
 use kauri_formats::Quant;
 
@@ -271,7 +273,7 @@ impl Kernel {
             ("ROW_FOURS_MAX", ROW_VALUES_MAX as u32 / 4),
         ];
         for (name, value) in constants {
-            text.push_str(&format!("const {name}: u32 = {value}u;\n"));
+            let _ = writeln!(text, "const {name}: u32 = {value}u;");
         }
         text.push_str(include_str!("../shaders/prelude.wgsl"));
         text.push_str(reduce);
@@ -311,15 +313,21 @@ fn unpacker(types: Types) -> String {
     let known = UNPACKERS.iter().filter(|(quant, ..)| types.has(*quant));
     for (quant, name, unpack) in known {
         text.push_str(unpack);
-        cases.push_str(&format!(
-            "        case {}u: {{\n            return {name}_eight$(row, columns, group);\n        }}\n",
-            *quant as u32
-        ));
+        let number = *quant as u32;
+        let _ = writeln!(cases, "        case {number}u: {{ return {name}_eight$(row, columns, group); }}");
     }
-    text.push_str(&format!(
-        "\n// Values 8 * group and up of the row that begins with byte `row`.\nfn eight$(quant: u32, row: u32, columns: u32, group: u32) \
-         -> Eight {{\n    switch quant {{\n{cases}        default: {{\n            return Eight(vec4<f32>(0.0), vec4<f32>(0.0));\n        }}\n    }}\n}}\n\n"
-    ));
+    let _ = write!(
+        text,
+        "
+// Values 8 * group and up of the row that begins with byte `row`.
+fn eight$(quant: u32, row: u32, columns: u32, group: u32) -> Eight {{
+    switch quant {{
+{cases}        default: {{ return Eight(vec4<f32>(0.0), vec4<f32>(0.0)); }}
+    }}
+}}
+
+"
+    );
     text
 }
 
