@@ -292,7 +292,10 @@ impl Kernel {
         for (index, types) in types.iter().take(parts).enumerate() {
             text.push_str(&unpacker(*types).replace('$', &index.to_string()));
             if *entry == Entry::Product {
-                let part = include_str!("../shaders/product_part.wgsl");
+                let part = match tokens {
+                    1 => include_str!("../shaders/product_part_one.wgsl"),
+                    _ => include_str!("../shaders/product_part.wgsl"),
+                };
                 text.push_str(&part.replace('$', &index.to_string()));
             }
         }

@@ -40,9 +40,6 @@ struct Args {
 struct type_9 {
     float inner[4];
 };
-struct type_10 {
-    Eight inner[4];
-};
 constant uint EACH = 4u;
 constant uint EACH_GATED = 2u;
 constant uint PRODUCT_THREADS = 64u;
@@ -145,8 +142,8 @@ Eight inputs(
     device type_2 const& arena,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint i_2 = 8u * group_1;
-    uint start = at_2 + i_2;
+    uint i_1 = 8u * group_1;
+    uint start = at_2 + i_1;
     if (naga_mod(columns, 8u) == 0u) {
         float _e12 = arena[metal::min(unsigned(start), (_buffer_sizes.size0 - 0 - 4) / 4)];
         float _e17 = arena[metal::min(unsigned(start + 1u), (_buffer_sizes.size0 - 0 - 4) / 4)];
@@ -158,14 +155,14 @@ Eight inputs(
         float _e48 = arena[metal::min(unsigned(start + 7u), (_buffer_sizes.size0 - 0 - 4) / 4)];
         return Eight {metal::float4(_e12, _e17, _e22, _e27), metal::float4(_e33, _e38, _e43, _e48)};
     }
-    float _e52 = input(start, i_2 < columns, arena, _buffer_sizes);
-    float _e58 = input(start + 1u, (i_2 + 1u) < columns, arena, _buffer_sizes);
-    float _e64 = input(start + 2u, (i_2 + 2u) < columns, arena, _buffer_sizes);
-    float _e70 = input(start + 3u, (i_2 + 3u) < columns, arena, _buffer_sizes);
-    float _e77 = input(start + 4u, (i_2 + 4u) < columns, arena, _buffer_sizes);
-    float _e83 = input(start + 5u, (i_2 + 5u) < columns, arena, _buffer_sizes);
-    float _e89 = input(start + 6u, (i_2 + 6u) < columns, arena, _buffer_sizes);
-    float _e95 = input(start + 7u, (i_2 + 7u) < columns, arena, _buffer_sizes);
+    float _e52 = input(start, i_1 < columns, arena, _buffer_sizes);
+    float _e58 = input(start + 1u, (i_1 + 1u) < columns, arena, _buffer_sizes);
+    float _e64 = input(start + 2u, (i_1 + 2u) < columns, arena, _buffer_sizes);
+    float _e70 = input(start + 3u, (i_1 + 3u) < columns, arena, _buffer_sizes);
+    float _e77 = input(start + 4u, (i_1 + 4u) < columns, arena, _buffer_sizes);
+    float _e83 = input(start + 5u, (i_1 + 5u) < columns, arena, _buffer_sizes);
+    float _e89 = input(start + 6u, (i_1 + 6u) < columns, arena, _buffer_sizes);
+    float _e95 = input(start + 7u, (i_1 + 7u) < columns, arena, _buffer_sizes);
     return Eight {metal::float4(_e52, _e58, _e64, _e70), metal::float4(_e77, _e83, _e89, _e95)};
 }
 
@@ -269,142 +266,64 @@ type_9 sums0_(
     constant Args& args,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    type_9 sums_1 = {};
-    uint i_1 = 0u;
+    metal::float4 sums_1 = metal::float4(0.0);
     uint group_4 = {};
-    type_10 weights = {};
-    uint r = {};
-    uint t = {};
-    uint r_1 = {};
-    uint2 loop_bound_1 = uint2(4294967295u);
-    bool loop_init_1 = true;
-    while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
-        if (!loop_init_1) {
-            uint _e14 = i_1;
-            i_1 = _e14 + 1u;
-        }
-        loop_init_1 = false;
-        uint _e7 = i_1;
-        if (_e7 < SUMS) {
-        } else {
-            break;
-        }
-        {
-            uint _e10 = i_1;
-            sums_1.inner[metal::min(unsigned(_e10), 3u)] = 0.0;
-        }
-    }
     if (row_2 < part_1.rows) {
         uint at_6 = part_1.at + (row_2 * part_1.row_bytes);
         uint last = (part_1.rows - row_2) - 1u;
-        uint _e28 = args.columns;
-        uint groups = naga_div(_e28 + 7u, 8u);
-        uint _e36 = args.tokens;
-        uint tokens = metal::min(TOKENS, _e36 - first);
+        uint second = at_6 + (metal::min(1u, last) * part_1.row_bytes);
+        uint third = at_6 + (metal::min(2u, last) * part_1.row_bytes);
+        uint fourth = at_6 + (metal::min(3u, last) * part_1.row_bytes);
+        uint _e34 = args.columns;
+        uint groups = naga_div(_e34 + 7u, 8u);
         group_4 = lane;
-        uint2 loop_bound_2 = uint2(4294967295u);
-        bool loop_init_2 = true;
+        uint2 loop_bound_1 = uint2(4294967295u);
+        bool loop_init_1 = true;
         while(true) {
-            if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-            loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
-            if (!loop_init_2) {
-                uint _e110 = group_4;
-                group_4 = _e110 + LANES;
+            if (metal::all(loop_bound_1 == uint2(0u))) { break; }
+            loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
+            if (!loop_init_1) {
+                uint _e86 = group_4;
+                group_4 = _e86 + LANES;
             }
-            loop_init_2 = false;
+            loop_init_1 = false;
             uint _e40 = group_4;
             if (_e40 < groups) {
             } else {
                 break;
             }
             {
-                weights = type_10 {};
-                r = 0u;
-                uint2 loop_bound_3 = uint2(4294967295u);
-                bool loop_init_3 = true;
-                while(true) {
-                    if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                    loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
-                    if (!loop_init_3) {
-                        uint _e63 = r;
-                        r = _e63 + 1u;
-                    }
-                    loop_init_3 = false;
-                    uint _e46 = r;
-                    if (_e46 < EACH) {
-                    } else {
-                        break;
-                    }
-                    {
-                        uint _e49 = r;
-                        uint _e52 = r;
-                        uint _e59 = args.columns;
-                        uint _e60 = group_4;
-                        Eight _e61 = eight0_(part_1.quant, at_6 + (metal::min(_e52, last) * part_1.row_bytes), _e59, _e60, weights0_, _buffer_sizes);
-                        weights.inner[metal::min(unsigned(_e49), 3u)] = _e61;
-                    }
-                }
-                t = 0u;
-                uint2 loop_bound_4 = uint2(4294967295u);
-                bool loop_init_4 = true;
-                while(true) {
-                    if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-                    loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
-                    if (!loop_init_4) {
-                        uint _e108 = t;
-                        t = _e108 + 1u;
-                    }
-                    loop_init_4 = false;
-                    uint _e67 = t;
-                    if (_e67 < TOKENS) {
-                    } else {
-                        break;
-                    }
-                    {
-                        uint _e70 = t;
-                        if (_e70 < tokens) {
-                            uint _e74 = args.from_at;
-                            uint _e75 = t;
-                            uint _e79 = args.columns;
-                            uint _e84 = args.columns;
-                            uint _e85 = group_4;
-                            Eight _e86 = inputs(_e74 + ((first + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
-                            r_1 = 0u;
-                            uint2 loop_bound_5 = uint2(4294967295u);
-                            bool loop_init_5 = true;
-                            while(true) {
-                                if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-                                loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
-                                if (!loop_init_5) {
-                                    uint _e105 = r_1;
-                                    r_1 = _e105 + 1u;
-                                }
-                                loop_init_5 = false;
-                                uint _e89 = r_1;
-                                if (_e89 < EACH) {
-                                } else {
-                                    break;
-                                }
-                                {
-                                    uint _e92 = r_1;
-                                    uint _e95 = t;
-                                    float _e98 = sums_1.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 3u)];
-                                    uint _e99 = r_1;
-                                    Eight _e101 = weights.inner[metal::min(unsigned(_e99), 3u)];
-                                    float _e102 = dot_of(_e101, _e86);
-                                    sums_1.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 3u)] = _e98 + _e102;
-                                }
-                            }
-                        }
-                    }
-                }
+                uint _e44 = args.from_at;
+                uint _e47 = args.columns;
+                uint _e52 = args.columns;
+                uint _e53 = group_4;
+                Eight _e54 = inputs(_e44 + (first * _e47), _e52, _e53, arena, _buffer_sizes);
+                metal::float4 _e55 = sums_1;
+                uint _e59 = args.columns;
+                uint _e60 = group_4;
+                Eight _e61 = eight0_(part_1.quant, at_6, _e59, _e60, weights0_, _buffer_sizes);
+                float _e62 = dot_of(_e61, _e54);
+                uint _e66 = args.columns;
+                uint _e67 = group_4;
+                Eight _e68 = eight0_(part_1.quant, second, _e66, _e67, weights0_, _buffer_sizes);
+                float _e69 = dot_of(_e68, _e54);
+                uint _e73 = args.columns;
+                uint _e74 = group_4;
+                Eight _e75 = eight0_(part_1.quant, third, _e73, _e74, weights0_, _buffer_sizes);
+                float _e76 = dot_of(_e75, _e54);
+                uint _e80 = args.columns;
+                uint _e81 = group_4;
+                Eight _e82 = eight0_(part_1.quant, fourth, _e80, _e81, weights0_, _buffer_sizes);
+                float _e83 = dot_of(_e82, _e54);
+                sums_1 = _e55 + metal::float4(_e62, _e69, _e76, _e83);
             }
         }
     }
-    type_9 _e113 = sums_1;
-    return _e113;
+    float _e90 = sums_1.x;
+    float _e92 = sums_1.y;
+    float _e94 = sums_1.z;
+    float _e96 = sums_1.w;
+    return type_9 {{_e90, _e92, _e94, _e96}};
 }
 
 struct main_Input {
@@ -455,16 +374,16 @@ struct main_Input {
         type_9 _e50 = sums0_(_e49, row_3, lane_1, first_1, arena, weights0_, args, _buffer_sizes);
         sums = _e50;
     }
-    uint2 loop_bound_6 = uint2(4294967295u);
-    bool loop_init_6 = true;
+    uint2 loop_bound_2 = uint2(4294967295u);
+    bool loop_init_2 = true;
     while(true) {
-        if (metal::all(loop_bound_6 == uint2(0u))) { break; }
-        loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
-        if (!loop_init_6) {
+        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
+        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
+        if (!loop_init_2) {
             uint _e123 = i;
             i = _e123 + 1u;
         }
-        loop_init_6 = false;
+        loop_init_2 = false;
         uint _e53 = i;
         if (_e53 < SUMS) {
         } else {
