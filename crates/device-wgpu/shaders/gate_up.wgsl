@@ -1,6 +1,6 @@
 // `to = activation(factor * (x gate^T + bias)) * (x up^T + bias)`: both rows are unpacked by the same threads.
 //
-// grid (rows / ROWS, rows of the buffer / TOKENS).
+// grid (rows / GATED_ROWS, rows of the buffer / TOKENS).
 
 struct Args {
     tokens: u32,
@@ -24,42 +24,52 @@ struct Args {
 
 var<immediate> args: Args;
 
-@compute @workgroup_size(THREADS)
+const SUMS: u32 = EACH_GATED * TOKENS;
+
+@compute @workgroup_size(PRODUCT_THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let first = TOKENS * group.y;
     let lane = thread % LANES;
-    let row = ROWS * group.x + thread / LANES;
-    var gates: array<f32, TOKENS>;
-    var ups: array<f32, TOKENS>;
-    for (var t = 0u; t < TOKENS; t++) {
-        gates[t] = 0.0;
-        ups[t] = 0.0;
+    let row = GATED_ROWS * group.x + EACH_GATED * (thread / LANES);
+    var gates: array<f32, SUMS>;
+    var ups: array<f32, SUMS>;
+    for (var i = 0u; i < SUMS; i++) {
+        gates[i] = 0.0;
+        ups[i] = 0.0;
     }
     if (row < args.rows) {
+        let last = args.rows - row - 1u;
         let groups = (args.columns + 7u) / 8u;
         let tokens = min(TOKENS, args.tokens - first);
         for (var group = lane; group < groups; group += LANES) {
-            let gate = eight0(args.gate_quant, args.gate_at + row * args.gate_row_bytes, args.columns, group);
-            let up = eight1(args.up_quant, args.up_at + row * args.up_row_bytes, args.columns, group);
-            for (var t = 0u; t < tokens; t++) {
-                let x = inputs(args.from_at + (first + t) * args.columns, args.columns, group);
-                gates[t] += dot_of(gate, x);
-                ups[t] += dot_of(up, x);
+            for (var r = 0u; r < EACH_GATED; r++) {
+                let own = row + min(r, last);
+                let gate = eight0(args.gate_quant, args.gate_at + own * args.gate_row_bytes, args.columns, group);
+                let up = eight1(args.up_quant, args.up_at + own * args.up_row_bytes, args.columns, group);
+                for (var t = 0u; t < TOKENS; t++) {
+                    if (t < tokens) {
+                        let x = inputs(args.from_at + (first + t) * args.columns, args.columns, group);
+                        gates[r * TOKENS + t] += dot_of(gate, x);
+                        ups[r * TOKENS + t] += dot_of(up, x);
+                    }
+                }
             }
         }
     }
-    for (var t = 0u; t < TOKENS; t++) {
-        var gate = lane_sum(gates[t], thread);
-        var up = lane_sum(ups[t], thread);
-        if (lane == 0u && row < args.rows && first + t < args.tokens) {
+    for (var i = 0u; i < SUMS; i++) {
+        var gate = lane_sum(gates[i], thread);
+        var up = lane_sum(ups[i], thread);
+        let own = row + i / TOKENS;
+        let token = first + i % TOKENS;
+        if (lane == i % LANES && own < args.rows && token < args.tokens) {
             if (args.gate_bias != NOTHING) {
-                gate += vector(args.gate_bias + row);
+                gate += vector(args.gate_bias + own);
             }
             if (args.up_bias != NOTHING) {
-                up += vector(args.up_bias + row);
+                up += vector(args.up_bias + own);
             }
             let y = activated(args.activation, args.limit, args.steepness, gate * args.factor) * beside_gate(args.activation, args.limit, up);
-            arena[args.to + (first + t) * args.rows + row] = y;
+            arena[args.to + token * args.rows + own] = y;
         }
     }
 }

@@ -1,7 +1,7 @@
 // Products of the rows of a buffer with up to three matrices: `to = x weight^T + bias`, or `to += added * (..)`.
 //
-// `LANES` neighbouring threads share a row of a matrix, which meets `TOKENS` rows of the buffer once it is unpacked.
-// grid (rows of all matrices / ROWS, rows of the buffer / TOKENS).
+// `LANES` neighbouring threads share `EACH` rows of a matrix, each of which meets `TOKENS` rows of the buffer once it is unpacked.
+// grid (rows of all matrices / PRODUCT_ROWS, rows of the buffer / TOKENS).
 
 struct Part {
     // Bytes: where the matrix begins, and of a row.
@@ -31,7 +31,9 @@ struct Args {
 
 var<immediate> args: Args;
 
-@compute @workgroup_size(THREADS)
+const SUMS: u32 = EACH * TOKENS;
+
+@compute @workgroup_size(PRODUCT_THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let first = TOKENS * group.y;
     let lane = thread % LANES;
@@ -45,9 +47,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             which = 2u;
         }
     }
-    let row = ROWS * block + thread / LANES;
+    let row = PRODUCT_ROWS * block + EACH * (thread / LANES);
     var part = args.part0;
-    var sums: array<f32, TOKENS>;
+    var sums: array<f32, SUMS>;
     if (which == 0u) {
         sums = sums0(part, row, lane, first);
     }
@@ -59,14 +61,17 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 //PART2         part = args.part2;
 //PART2         sums = sums2(part, row, lane, first);
 //PART2     }
-    for (var t = 0u; t < TOKENS; t++) {
-        let sum = lane_sum(sums[t], thread);
-        if (lane == 0u && row < part.rows && first + t < args.tokens) {
+    // The lanes share the outputs out. Places in arrays are known when this is compiled, so that they are registers.
+    for (var i = 0u; i < SUMS; i++) {
+        let sum = lane_sum(sums[i], thread);
+        let own = row + i / TOKENS;
+        let token = first + i % TOKENS;
+        if (lane == i % LANES && own < part.rows && token < args.tokens) {
             var y = sum;
             if (part.bias != NOTHING) {
-                y += vector(part.bias + row);
+                y += vector(part.bias + own);
             }
-            let at = part.to + (first + t) * part.stride + row;
+            let at = part.to + token * part.stride + own;
             if (args.adds != 0u) {
                 y = arena[at] + args.added * y;
             }

@@ -37,10 +37,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     // What it computes: four rows, four tokens.
     let four_rows = thread % 16u;
     let four_tokens = thread / 16u;
-    var sums: array<vec4<f32>, 4>;
-    for (var t = 0u; t < 4u; t++) {
-        sums[t] = vec4<f32>(0.0);
-    }
+    var sums0 = vec4<f32>(0.0);
+    var sums1 = vec4<f32>(0.0);
+    var sums2 = vec4<f32>(0.0);
+    var sums3 = vec4<f32>(0.0);
     for (var step = 0u; step < groups; step += 4u) {
         let eight = step + thread % 4u;
         var weights = Eight(vec4<f32>(0.0), vec4<f32>(0.0));
@@ -52,37 +52,61 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             x = inputs(args.from_at + token * args.columns, args.columns, eight);
         }
         workgroupBarrier();
-        for (var j = 0u; j < 4u; j++) {
-            weights_tile[16u * (first + j) + own / 4u][own % 4u] = weights.low[j];
-            weights_tile[16u * (first + 4u + j) + own / 4u][own % 4u] = weights.high[j];
-            inputs_tile[16u * (first + j) + own / 4u][own % 4u] = x.low[j];
-            inputs_tile[16u * (first + 4u + j) + own / 4u][own % 4u] = x.high[j];
-        }
+        // Each by name: a place in an array that is known when this is compiled is a register.
+        let place = 16u * first + own / 4u;
+        let part = own % 4u;
+        weights_tile[place][part] = weights.low.x;
+        inputs_tile[place][part] = x.low.x;
+        weights_tile[place + 16u][part] = weights.low.y;
+        inputs_tile[place + 16u][part] = x.low.y;
+        weights_tile[place + 32u][part] = weights.low.z;
+        inputs_tile[place + 32u][part] = x.low.z;
+        weights_tile[place + 48u][part] = weights.low.w;
+        inputs_tile[place + 48u][part] = x.low.w;
+        weights_tile[place + 64u][part] = weights.high.x;
+        inputs_tile[place + 64u][part] = x.high.x;
+        weights_tile[place + 80u][part] = weights.high.y;
+        inputs_tile[place + 80u][part] = x.high.y;
+        weights_tile[place + 96u][part] = weights.high.z;
+        inputs_tile[place + 96u][part] = x.high.z;
+        weights_tile[place + 112u][part] = weights.high.w;
+        inputs_tile[place + 112u][part] = x.high.w;
         workgroupBarrier();
         for (var column = 0u; column < 32u; column++) {
             let w = weights_tile[16u * column + four_rows];
             let v = inputs_tile[16u * column + four_tokens];
-            sums[0] += v.x * w;
-            sums[1] += v.y * w;
-            sums[2] += v.z * w;
-            sums[3] += v.w * w;
+            sums0 += v.x * w;
+            sums1 += v.y * w;
+            sums2 += v.z * w;
+            sums3 += v.w * w;
         }
     }
-    for (var t = 0u; t < 4u; t++) {
-        let to_token = 64u * group.y + 4u * four_tokens + t;
-        for (var r = 0u; r < 4u; r++) {
-            let to_row = 64u * group.x + 4u * four_rows + r;
-            if (to_token < args.tokens && to_row < args.rows) {
-                var y = sums[t][r];
-                if (args.bias != NOTHING) {
-                    y += vector(args.bias + to_row);
-                }
-                let at = args.to + to_token * args.stride + to_row;
-                if (args.adds != 0u) {
-                    y = arena[at] + args.added * y;
-                }
-                arena[at] = y;
-            }
-        }
+    let to_row = 64u * group.x + 4u * four_rows;
+    let to_token = 64u * group.y + 4u * four_tokens;
+    put_four(to_token, to_row, sums0);
+    put_four(to_token + 1u, to_row, sums1);
+    put_four(to_token + 2u, to_row, sums2);
+    put_four(to_token + 3u, to_row, sums3);
+}
+
+fn put_four(token: u32, row: u32, sums: vec4<f32>) {
+    put_one(token, row, sums.x);
+    put_one(token, row + 1u, sums.y);
+    put_one(token, row + 2u, sums.z);
+    put_one(token, row + 3u, sums.w);
+}
+
+fn put_one(token: u32, row: u32, sum: f32) {
+    if (token >= args.tokens || row >= args.rows) {
+        return;
     }
+    var y = sum;
+    if (args.bias != NOTHING) {
+        y += vector(args.bias + row);
+    }
+    let at = args.to + token * args.stride + row;
+    if (args.adds != 0u) {
+        y = arena[at] + args.added * y;
+    }
+    arena[at] = y;
 }

@@ -42,8 +42,6 @@ pub struct Adapter {
     pub name: String,
     /// Whether it is a program that computes on the CPU.
     pub is_software: bool,
-    /// Whether it shares its memory with the CPU.
-    pub is_unified: bool,
     /// Bytes of a matrix, or of a layer's cache, at most in one piece.
     pub binding_bytes_max: u64,
     /// The smallest and the largest subgroup; zeros where there are none.
@@ -153,7 +151,6 @@ fn describe(adapter: &wgpu::Adapter) -> Adapter {
     Adapter {
         name: name_of(&info),
         is_software: info.device_type == wgpu::DeviceType::Cpu,
-        is_unified: matches!(info.device_type, wgpu::DeviceType::Cpu | wgpu::DeviceType::IntegratedGpu),
         binding_bytes_max: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
         subgroup: if has_subgroups { [info.subgroup_min_size, info.subgroup_max_size] } else { [0; 2] },
         has_f16: features.contains(wgpu::Features::SHADER_F16),
@@ -182,7 +179,11 @@ pub(crate) const DEVICE: &str = "GPU";
 
 /// What became of work on the device.
 pub(crate) fn lost(failure: Failure) -> DeviceError {
-    DeviceError::Lost { device: DEVICE, reason: failure.to_string() }
+    let reason = match failure {
+        Failure::OutOfMemory => "it ran out of memory".to_owned(),
+        Failure::Driver(reason) => reason,
+    };
+    DeviceError::Lost { device: DEVICE, reason }
 }
 
 /// What became of asking for memory.

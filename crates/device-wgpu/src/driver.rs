@@ -79,8 +79,10 @@ impl Words {
         self.int(number.to_bits() as usize)
     }
 
-    fn bytes(&self) -> Vec<u8> {
-        self.words[..self.count].iter().flat_map(|word| word.to_le_bytes()).collect()
+    fn bytes(&self) -> [u8; 4 * WORDS_MAX] {
+        let mut bytes = [0; 4 * WORDS_MAX];
+        bytes.as_chunks_mut().0.iter_mut().zip(self.words).for_each(|(to, word)| *to = word.to_le_bytes());
+        bytes
     }
 }
 
@@ -199,7 +201,7 @@ impl Gpu {
         for Dispatch { pipeline, group, words, grid: [x, y, z], .. } in work {
             pass.set_pipeline(pipeline);
             pass.set_bind_group(0, group, &[]);
-            pass.set_immediates(0, &words.bytes());
+            pass.set_immediates(0, &words.bytes()[..4 * words.count]);
             pass.dispatch_workgroups(*x, *y, *z);
         }
         drop(pass);

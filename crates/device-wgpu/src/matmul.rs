@@ -79,7 +79,8 @@ impl Part<'_> {
 fn launch(wgpu: &mut Wgpu, from: Buffer, parts: &[Part<'_>], added: Option<f32>) {
     let (rows, columns) = (wgpu.rows(from), parts[0].linear.columns as usize);
     let tokens = tokens_at_once(rows);
-    let blocks: Vec<usize> = parts.iter().map(|part| part.piece.rows.div_ceil(wgpu.matrix_rows())).collect();
+    let [product_rows, _] = wgpu.product_rows(tokens);
+    let blocks: Vec<usize> = parts.iter().map(|part| part.piece.rows.div_ceil(product_rows)).collect();
     let words = Words::of([rows, columns, wgpu.at(from), blocks[0], blocks.get(1).copied().unwrap_or(0)]);
     let words = words.int(usize::from(added.is_some())).float(added.unwrap_or(0.0));
     let words = parts.iter().flat_map(Part::words).fold(words, Words::int);
@@ -111,7 +112,7 @@ pub(crate) fn gate_up(wgpu: &mut Wgpu, norm: Option<&Norm<Resident>>, dense: &De
     let [number, limit, steepness] = numbered(dense.activation);
     let words = words.int(number as usize).float(limit).float(steepness).float(dense.gate_scale);
     let types = [gate, up].map(|linear| Types::of(linear.weight.quant));
-    let grid = [(up.rows as usize).div_ceil(wgpu.matrix_rows()), rows.div_ceil(tokens), 1];
+    let grid = [(up.rows as usize).div_ceil(wgpu.product_rows(tokens)[1]), rows.div_ceil(tokens), 1];
     let chunks = [gate_piece.chunk, up_piece.chunk];
     let (columns, outputs) = (gate.columns as usize, up.rows as usize);
     let stored = outputs * (gate.weight.row_bytes() + up.weight.row_bytes());

@@ -298,6 +298,11 @@ impl Wgpu {
         self.gpu.lanes.rows() as usize
     }
 
+    /// Rows of a matrix that a workgroup of products with so many rows of the batch takes, and of each of a gated pair.
+    pub(crate) fn product_rows(&self, tokens: usize) -> [usize; 2] {
+        self.gpu.lanes.product_rows(tokens as u32).map(|rows| rows as usize)
+    }
+
     /// Where the angles of a rope are, its pairs, and whether they are halves.
     pub(crate) fn turns(&self, rope: usize) -> (usize, usize, bool) {
         let Turns { frequencies, at, .. } = &self.ropes[rope];

@@ -4,6 +4,8 @@
 //! A kernel names the types that its matrices may have: one, and the text holds that one's unpacker alone; several, and a number among
 //! the kernel's arguments chooses.
 
+use std::fmt::Write as _;
+
 use kauri_device::CacheType;
 use kauri_formats::Quant;
 
@@ -46,10 +48,26 @@ impl Lanes {
         (8 * self.count()).max(64)
     }
 
-    /// Rows of a matrix that a workgroup takes.
+    /// Rows of a matrix that a workgroup takes, where a few threads have one each.
     pub(crate) fn rows(self) -> u32 {
         self.threads() / self.count()
     }
+
+    /// Threads of a workgroup of products: few, so that there are enough workgroups.
+    fn product_threads(self) -> u32 {
+        (2 * self.count()).max(64)
+    }
+
+    /// Rows of a matrix that a workgroup of products takes, and of each of a gated pair.
+    pub(crate) fn product_rows(self, tokens: u32) -> [u32; 2] {
+        each(tokens).map(|each| self.product_threads() / self.count() * each)
+    }
+}
+
+/// Rows of a matrix that the same threads take in a product, and of each of a gated pair: what so many rows of the batch meet is read
+/// once for them. More take more registers than there are, and a driver that computes on the CPU long to compile.
+fn each(tokens: u32) -> [u32; 2] {
+    if tokens == 1 { [4, 2] } else { [2, 1] }
 }
 
 /// The files that hold a kernel's `main`.
@@ -232,7 +250,14 @@ impl Kernel {
             Lanes::Memory => (lanes.threads(), include_str!("../shaders/reduce_memory.wgsl")),
             Lanes::Subgroup(_) => (lanes.threads(), include_str!("../shaders/reduce_subgroup.wgsl")),
         };
+        let [product_rows, gated_rows] = lanes.product_rows(*tokens);
+        let [each, each_gated] = each(*tokens);
         let constants = [
+            ("EACH", each),
+            ("EACH_GATED", each_gated),
+            ("PRODUCT_THREADS", lanes.product_threads()),
+            ("PRODUCT_ROWS", product_rows),
+            ("GATED_ROWS", gated_rows),
             ("THREADS", threads),
             ("LANES", lanes.count()),
             ("ROWS", lanes.rows()),
@@ -248,7 +273,7 @@ impl Kernel {
             ("ROW_FOURS_MAX", ROW_VALUES_MAX as u32 / 4),
         ];
         for (name, value) in constants {
-            text.push_str(&format!("const {name}: u32 = {value}u;\n"));
+            let _ = writeln!(text, "const {name}: u32 = {value}u;");
         }
         text.push_str(include_str!("../shaders/prelude.wgsl"));
         text.push_str(reduce);
@@ -267,7 +292,10 @@ impl Kernel {
         for (index, types) in types.iter().take(parts).enumerate() {
             text.push_str(&unpacker(*types).replace('$', &index.to_string()));
             if *entry == Entry::Product {
-                let part = include_str!("../shaders/product_part.wgsl");
+                let part = match tokens {
+                    1 => include_str!("../shaders/product_part_one.wgsl"),
+                    _ => include_str!("../shaders/product_part.wgsl"),
+                };
                 text.push_str(&part.replace('$', &index.to_string()));
             }
         }
@@ -288,15 +316,21 @@ fn unpacker(types: Types) -> String {
     let known = UNPACKERS.iter().filter(|(quant, ..)| types.has(*quant));
     for (quant, name, unpack) in known {
         text.push_str(unpack);
-        cases.push_str(&format!(
-            "        case {}u: {{\n            return {name}_eight$(row, columns, group);\n        }}\n",
-            *quant as u32
-        ));
+        let number = *quant as u32;
+        let _ = writeln!(cases, "        case {number}u: {{ return {name}_eight$(row, columns, group); }}");
     }
-    text.push_str(&format!(
-        "\n// Values 8 * group and up of the row that begins with byte `row`.\nfn eight$(quant: u32, row: u32, columns: u32, group: u32) \
-         -> Eight {{\n    switch quant {{\n{cases}        default: {{\n            return Eight(vec4<f32>(0.0), vec4<f32>(0.0));\n        }}\n    }}\n}}\n\n"
-    ));
+    let _ = write!(
+        text,
+        "
+// Values 8 * group and up of the row that begins with byte `row`.
+fn eight$(quant: u32, row: u32, columns: u32, group: u32) -> Eight {{
+    switch quant {{
+{cases}        default: {{ return Eight(vec4<f32>(0.0), vec4<f32>(0.0)); }}
+    }}
+}}
+
+"
+    );
     text
 }
 

@@ -76,14 +76,14 @@ fn quants() -> Vec<Quant> {
 }
 
 #[test]
-fn kernels_equal_the_reference() {
+fn shaders_equal_the_reference() {
     if open(Reduction::Best) {
         conform::<OnGpu<false>>(&quants(), ROUNDING);
     }
 }
 
 #[test]
-fn kernels_without_subgroups_equal_the_reference() {
+fn shaders_without_subgroups_equal_the_reference() {
     if open(Reduction::Memory) {
         conform::<OnGpu<true>>(&quants(), ROUNDING);
     }

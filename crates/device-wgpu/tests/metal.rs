@@ -29,9 +29,13 @@ fn translate(name: &str, source: &str) -> String {
     let mut validator = Validator::new(ValidationFlags::all(), wanted);
     let info = validator.validate(&module).unwrap_or_else(|error| panic!("{name}: {}", error.emit_to_string(source)));
     let stage = naga::ShaderStage::Compute;
-    let (module, info) =
-        naga::back::pipeline_constants::process_overrides(&module, &info, Some((stage, "main")), &Default::default())
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
+    let (module, info) = naga::back::pipeline_constants::process_overrides(
+        &module,
+        &info,
+        Some((stage, "main")),
+        &naga::back::PipelineConstants::default(),
+    )
+    .unwrap_or_else(|error| panic!("{name}: {error}"));
     let target = |slot: u8| msl::BindTarget {
         buffer: Some(slot),
         mutable: slot == 0 || slot == BINDINGS - 1,

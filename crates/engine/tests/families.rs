@@ -200,6 +200,39 @@ fn families_match_their_reference_through_wgpu() {
     }
 }
 
+/// Kernels of a layer for one token: what a driver takes for each is what such a step takes.
+#[test]
+fn a_layer_takes_few_kernels_through_wgpu() {
+    let device = match kauri_device_wgpu::Device::open(true, Reduction::Best) {
+        Ok(device) => device,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    for (family, directory) in directories() {
+        let most = match family.as_str() {
+            "llama" | "qwen3" | "phi3" => 9,
+            "mixtral" | "qwen3moe" => 12,
+            _ => continue,
+        };
+        for file in files(&directory) {
+            let checkpoint = Checkpoint::open(&file).unwrap_or_else(|error| panic!("{error}"));
+            let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
+            let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
+            let layers = shape.blocks.len();
+            let plan = plan(CacheType::F16);
+            let arithmetic = kauri_device_wgpu::Arithmetic::Fast;
+            let made = WgpuExecutor::new(&device, &shape, plan, arithmetic);
+            let mut executor = made.unwrap_or_else(|error| panic!("{family}: {error}"));
+            let mut batch = Batch::default();
+            batch.push(&[1], 0, &[0], 0, 1, 1);
+            executor.launch(&batch).expect("a device that is there");
+            let kernels = executor.dispatches();
+            println!("{family}: {kernels} kernels for {layers} layers");
+            // The embedding; the row that is wanted, its norm, the output, and what is done to logits.
+            assert!(kernels <= most * layers + 5, "{family}: {kernels} kernels for {layers} layers");
+        }
+    }
+}
+
 /// The logits of every prompt and what is likeliest to follow it.
 fn matches_reference(model: &mut Model, family: &str, directory: &Path, file: &Path) {
     let mut distance = Distance::default();
@@ -492,11 +525,15 @@ fn open(path: &Path, cache: CacheType, make: impl FnOnce(Shape<Weight>, Plan) ->
     let checkpoint = Checkpoint::open(path).unwrap_or_else(|error| panic!("{error}"));
     let names = kauri_arch::identify(&checkpoint).unwrap_or_else(|error| panic!("{error}"));
     let shape = kauri_model::load::weights(&checkpoint, &names).unwrap_or_else(|error| panic!("{error}"));
-    let (batch_outputs, ring) = (ROOM as u32, None);
-    let plan = Plan { page_tokens: PAGE, pages: 24, batch_tokens: 100, batch_outputs, slots: SLOTS, cache, ring };
+    let plan = plan(cache);
     let (vocab, has_state) = (shape.vocab as usize, shape.state_values_per_sequence() > 0);
     let has_experts = shape.ffns().any(|ffn| ffn.moe().is_some());
     Model { executor: make(shape, plan), vocab, has_state, has_experts }
+}
+
+fn plan(cache: CacheType) -> Plan {
+    let (batch_outputs, ring) = (ROOM as u32, None);
+    Plan { page_tokens: PAGE, pages: 24, batch_tokens: 100, batch_outputs, slots: SLOTS, cache, ring }
 }
 
 /// Every family directory to test: the repository's own and, where they are there, the shared ones.

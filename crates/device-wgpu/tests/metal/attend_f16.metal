@@ -57,6 +57,11 @@ struct type_11 {
 struct type_13 {
     metal::float4 inner[1];
 };
+constant uint EACH = 4u;
+constant uint EACH_GATED = 2u;
+constant uint PRODUCT_THREADS = 64u;
+constant uint PRODUCT_ROWS = 8u;
+constant uint GATED_ROWS = 4u;
 constant uint THREADS = 256u;
 constant uint LANES = 32u;
 constant uint ROWS = 8u;

@@ -37,8 +37,13 @@ struct Args {
     float factor;
 };
 struct type_10 {
-    float inner[1];
+    float inner[2];
 };
+constant uint EACH = 4u;
+constant uint EACH_GATED = 2u;
+constant uint PRODUCT_THREADS = 64u;
+constant uint PRODUCT_ROWS = 8u;
+constant uint GATED_ROWS = 4u;
 constant uint THREADS = 256u;
 constant uint LANES = 32u;
 constant uint ROWS = 8u;
@@ -56,6 +61,7 @@ constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant metal::uint4 IQ4_LEVELS = metal::uint4(3215825025u, 4142587343u, 639175937u, 1901675829u);
 constant metal::uint2 FP4_LEVELS = metal::uint2(50462976u, 201852420u);
+constant uint SUMS = 2u;
 
 float vector(
     uint at,
@@ -92,8 +98,8 @@ float error_function(
     float x_2
 ) {
     float z = metal::abs(x_2);
-    float t_3 = 1.0 / (1.0 + (0.3275911 * z));
-    float sum_1 = t_3 * (0.2548296 + (t_3 * (-0.28449672 + (t_3 * (1.4214138 + (t_3 * (-1.4531521 + (t_3 * 1.0614054))))))));
+    float t_1 = 1.0 / (1.0 + (0.3275911 * z));
+    float sum_1 = t_1 * (0.2548296 + (t_1 * (-0.28449672 + (t_1 * (1.4214138 + (t_1 * (-1.4531521 + (t_1 * 1.0614054))))))));
     float value_1 = 1.0 - (sum_1 * metal::exp(-(metal::min(z * z, 80.0))));
     return (x_2 < 0.0) ? -(value_1) : value_1;
 }
@@ -234,8 +240,8 @@ Eight inputs(
     device type_2 const& arena,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint i = 8u * group_2;
-    uint start = at_2 + i;
+    uint i_2 = 8u * group_2;
+    uint start = at_2 + i_2;
     if (naga_mod(columns, 8u) == 0u) {
         float _e12 = arena[metal::min(unsigned(start), (_buffer_sizes.size0 - 0 - 4) / 4)];
         float _e17 = arena[metal::min(unsigned(start + 1u), (_buffer_sizes.size0 - 0 - 4) / 4)];
@@ -247,14 +253,14 @@ Eight inputs(
         float _e48 = arena[metal::min(unsigned(start + 7u), (_buffer_sizes.size0 - 0 - 4) / 4)];
         return Eight {metal::float4(_e12, _e17, _e22, _e27), metal::float4(_e33, _e38, _e43, _e48)};
     }
-    float _e52 = input(start, i < columns, arena, _buffer_sizes);
-    float _e58 = input(start + 1u, (i + 1u) < columns, arena, _buffer_sizes);
-    float _e64 = input(start + 2u, (i + 2u) < columns, arena, _buffer_sizes);
-    float _e70 = input(start + 3u, (i + 3u) < columns, arena, _buffer_sizes);
-    float _e77 = input(start + 4u, (i + 4u) < columns, arena, _buffer_sizes);
-    float _e83 = input(start + 5u, (i + 5u) < columns, arena, _buffer_sizes);
-    float _e89 = input(start + 6u, (i + 6u) < columns, arena, _buffer_sizes);
-    float _e95 = input(start + 7u, (i + 7u) < columns, arena, _buffer_sizes);
+    float _e52 = input(start, i_2 < columns, arena, _buffer_sizes);
+    float _e58 = input(start + 1u, (i_2 + 1u) < columns, arena, _buffer_sizes);
+    float _e64 = input(start + 2u, (i_2 + 2u) < columns, arena, _buffer_sizes);
+    float _e70 = input(start + 3u, (i_2 + 3u) < columns, arena, _buffer_sizes);
+    float _e77 = input(start + 4u, (i_2 + 4u) < columns, arena, _buffer_sizes);
+    float _e83 = input(start + 5u, (i_2 + 5u) < columns, arena, _buffer_sizes);
+    float _e89 = input(start + 6u, (i_2 + 6u) < columns, arena, _buffer_sizes);
+    float _e95 = input(start + 7u, (i_2 + 7u) < columns, arena, _buffer_sizes);
     return Eight {metal::float4(_e52, _e58, _e64, _e70), metal::float4(_e77, _e83, _e89, _e95)};
 }
 
@@ -400,7 +406,7 @@ Eight eight1_(
 
 struct main_Input {
 };
-[[max_total_threads_per_threadgroup(256)]] kernel void main_(
+[[max_total_threads_per_threadgroup(64)]] kernel void main_(
   metal::uint3 group [[threadgroup_position_in_grid]]
 , uint thread_ [[thread_index_in_threadgroup]]
 , device type_2& arena [[buffer(0)]]
@@ -412,45 +418,48 @@ struct main_Input {
 ) {
     type_10 gates = {};
     type_10 ups = {};
-    uint t = 0u;
+    uint i = 0u;
     uint group_1 = {};
-    uint t_1 = {};
-    uint t_2 = 0u;
+    uint r = {};
+    uint t = {};
+    uint i_1 = 0u;
     float gate = {};
     float up = {};
     bool local = {};
     bool local_1 = {};
     uint first_1 = TOKENS * group.y;
     uint lane = naga_mod(thread_, LANES);
-    uint row_4 = (ROWS * group.x) + naga_div(thread_, LANES);
+    uint row_4 = (GATED_ROWS * group.x) + (EACH_GATED * naga_div(thread_, LANES));
     uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
         if (metal::all(loop_bound_1 == uint2(0u))) { break; }
         loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
-            uint _e27 = t;
-            t = _e27 + 1u;
+            uint _e29 = i;
+            i = _e29 + 1u;
         }
         loop_init_1 = false;
-        uint _e17 = t;
-        if (_e17 < TOKENS) {
+        uint _e19 = i;
+        if (_e19 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e20 = t;
-            gates.inner[metal::min(unsigned(_e20), 0u)] = 0.0;
-            uint _e23 = t;
-            ups.inner[metal::min(unsigned(_e23), 0u)] = 0.0;
+            uint _e22 = i;
+            gates.inner[metal::min(unsigned(_e22), 1u)] = 0.0;
+            uint _e25 = i;
+            ups.inner[metal::min(unsigned(_e25), 1u)] = 0.0;
         }
     }
-    uint _e31 = args.rows;
-    if (row_4 < _e31) {
-        uint _e35 = args.columns;
-        uint groups = naga_div(_e35 + 7u, 8u);
-        uint _e43 = args.tokens;
-        uint tokens = metal::min(TOKENS, _e43 - first_1);
+    uint _e33 = args.rows;
+    if (row_4 < _e33) {
+        uint _e37 = args.rows;
+        uint last = (_e37 - row_4) - 1u;
+        uint _e43 = args.columns;
+        uint groups = naga_div(_e43 + 7u, 8u);
+        uint _e51 = args.tokens;
+        uint tokens = metal::min(TOKENS, _e51 - first_1);
         group_1 = lane;
         uint2 loop_bound_2 = uint2(4294967295u);
         bool loop_init_2 = true;
@@ -458,133 +467,162 @@ struct main_Input {
             if (metal::all(loop_bound_2 == uint2(0u))) { break; }
             loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
             if (!loop_init_2) {
-                uint _e113 = group_1;
-                group_1 = _e113 + LANES;
+                uint _e143 = group_1;
+                group_1 = _e143 + LANES;
             }
             loop_init_2 = false;
-            uint _e47 = group_1;
-            if (_e47 < groups) {
+            uint _e55 = group_1;
+            if (_e55 < groups) {
             } else {
                 break;
             }
             {
-                uint _e51 = args.gate_quant;
-                uint _e54 = args.gate_at;
-                uint _e57 = args.gate_row_bytes;
-                uint _e62 = args.columns;
-                uint _e63 = group_1;
-                Eight _e64 = eight0_(_e51, _e54 + (row_4 * _e57), _e62, _e63, weights0_, _buffer_sizes);
-                uint _e67 = args.up_quant;
-                uint _e70 = args.up_at;
-                uint _e73 = args.up_row_bytes;
-                uint _e78 = args.columns;
-                uint _e79 = group_1;
-                Eight _e80 = eight1_(_e67, _e70 + (row_4 * _e73), _e78, _e79, weights1_, _buffer_sizes);
-                t_1 = 0u;
+                r = 0u;
                 uint2 loop_bound_3 = uint2(4294967295u);
                 bool loop_init_3 = true;
                 while(true) {
                     if (metal::all(loop_bound_3 == uint2(0u))) { break; }
                     loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                     if (!loop_init_3) {
-                        uint _e111 = t_1;
-                        t_1 = _e111 + 1u;
+                        uint _e141 = r;
+                        r = _e141 + 1u;
                     }
                     loop_init_3 = false;
-                    uint _e83 = t_1;
-                    if (_e83 < tokens) {
+                    uint _e59 = r;
+                    if (_e59 < EACH_GATED) {
                     } else {
                         break;
                     }
                     {
-                        uint _e87 = args.from_at;
-                        uint _e88 = t_1;
-                        uint _e92 = args.columns;
-                        uint _e97 = args.columns;
-                        uint _e98 = group_1;
-                        Eight _e99 = inputs(_e87 + ((first_1 + _e88) * _e92), _e97, _e98, arena, _buffer_sizes);
-                        uint _e100 = t_1;
-                        float _e102 = gates.inner[metal::min(unsigned(_e100), 0u)];
-                        float _e103 = dot_of(_e64, _e99);
-                        gates.inner[metal::min(unsigned(_e100), 0u)] = _e102 + _e103;
-                        uint _e105 = t_1;
-                        float _e107 = ups.inner[metal::min(unsigned(_e105), 0u)];
-                        float _e108 = dot_of(_e80, _e99);
-                        ups.inner[metal::min(unsigned(_e105), 0u)] = _e107 + _e108;
+                        uint _e62 = r;
+                        uint own = row_4 + metal::min(_e62, last);
+                        uint _e67 = args.gate_quant;
+                        uint _e70 = args.gate_at;
+                        uint _e73 = args.gate_row_bytes;
+                        uint _e78 = args.columns;
+                        uint _e79 = group_1;
+                        Eight _e80 = eight0_(_e67, _e70 + (own * _e73), _e78, _e79, weights0_, _buffer_sizes);
+                        uint _e83 = args.up_quant;
+                        uint _e86 = args.up_at;
+                        uint _e89 = args.up_row_bytes;
+                        uint _e94 = args.columns;
+                        uint _e95 = group_1;
+                        Eight _e96 = eight1_(_e83, _e86 + (own * _e89), _e94, _e95, weights1_, _buffer_sizes);
+                        t = 0u;
+                        uint2 loop_bound_4 = uint2(4294967295u);
+                        bool loop_init_4 = true;
+                        while(true) {
+                            if (metal::all(loop_bound_4 == uint2(0u))) { break; }
+                            loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
+                            if (!loop_init_4) {
+                                uint _e138 = t;
+                                t = _e138 + 1u;
+                            }
+                            loop_init_4 = false;
+                            uint _e99 = t;
+                            if (_e99 < TOKENS) {
+                            } else {
+                                break;
+                            }
+                            {
+                                uint _e102 = t;
+                                if (_e102 < tokens) {
+                                    uint _e106 = args.from_at;
+                                    uint _e107 = t;
+                                    uint _e111 = args.columns;
+                                    uint _e116 = args.columns;
+                                    uint _e117 = group_1;
+                                    Eight _e118 = inputs(_e106 + ((first_1 + _e107) * _e111), _e116, _e117, arena, _buffer_sizes);
+                                    uint _e119 = r;
+                                    uint _e122 = t;
+                                    float _e125 = gates.inner[metal::min(unsigned((_e119 * TOKENS) + _e122), 1u)];
+                                    float _e126 = dot_of(_e80, _e118);
+                                    gates.inner[metal::min(unsigned((_e119 * TOKENS) + _e122), 1u)] = _e125 + _e126;
+                                    uint _e128 = r;
+                                    uint _e131 = t;
+                                    float _e134 = ups.inner[metal::min(unsigned((_e128 * TOKENS) + _e131), 1u)];
+                                    float _e135 = dot_of(_e96, _e118);
+                                    ups.inner[metal::min(unsigned((_e128 * TOKENS) + _e131), 1u)] = _e134 + _e135;
+                                }
+                            }
+                        }
                     }
                 }
             }
         }
     }
-    uint2 loop_bound_4 = uint2(4294967295u);
-    bool loop_init_4 = true;
+    uint2 loop_bound_5 = uint2(4294967295u);
+    bool loop_init_5 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
-        if (!loop_init_4) {
-            uint _e213 = t_2;
-            t_2 = _e213 + 1u;
+        if (metal::all(loop_bound_5 == uint2(0u))) { break; }
+        loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
+        if (!loop_init_5) {
+            uint _e249 = i_1;
+            i_1 = _e249 + 1u;
         }
-        loop_init_4 = false;
-        uint _e118 = t_2;
-        if (_e118 < TOKENS) {
+        loop_init_5 = false;
+        uint _e148 = i_1;
+        if (_e148 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e121 = t_2;
-            float _e123 = gates.inner[metal::min(unsigned(_e121), 0u)];
-            float _e124 = lane_sum(_e123, thread_);
-            gate = _e124;
-            uint _e126 = t_2;
-            float _e128 = ups.inner[metal::min(unsigned(_e126), 0u)];
-            float _e129 = lane_sum(_e128, thread_);
-            up = _e129;
-            if (lane == 0u) {
-                uint _e137 = args.rows;
-                local = row_4 < _e137;
+            uint _e151 = i_1;
+            float _e153 = gates.inner[metal::min(unsigned(_e151), 1u)];
+            float _e154 = lane_sum(_e153, thread_);
+            gate = _e154;
+            uint _e156 = i_1;
+            float _e158 = ups.inner[metal::min(unsigned(_e156), 1u)];
+            float _e159 = lane_sum(_e158, thread_);
+            up = _e159;
+            uint _e161 = i_1;
+            uint own_1 = row_4 + naga_div(_e161, TOKENS);
+            uint _e165 = i_1;
+            uint token = first_1 + naga_mod(_e165, TOKENS);
+            uint _e169 = i_1;
+            if (lane == naga_mod(_e169, LANES)) {
+                uint _e177 = args.rows;
+                local = own_1 < _e177;
             } else {
                 local = false;
             }
-            bool _e140 = local;
-            if (_e140) {
-                uint _e143 = t_2;
-                uint _e147 = args.tokens;
-                local_1 = (first_1 + _e143) < _e147;
+            bool _e180 = local;
+            if (_e180) {
+                uint _e185 = args.tokens;
+                local_1 = token < _e185;
             } else {
                 local_1 = false;
             }
-            bool _e150 = local_1;
-            if (_e150) {
-                uint _e153 = args.gate_bias;
-                if (_e153 != NOTHING) {
-                    float _e156 = gate;
-                    uint _e159 = args.gate_bias;
-                    float _e161 = vector(_e159 + row_4, vectors, _buffer_sizes);
-                    gate = _e156 + _e161;
+            bool _e188 = local_1;
+            if (_e188) {
+                uint _e191 = args.gate_bias;
+                if (_e191 != NOTHING) {
+                    float _e194 = gate;
+                    uint _e197 = args.gate_bias;
+                    float _e199 = vector(_e197 + own_1, vectors, _buffer_sizes);
+                    gate = _e194 + _e199;
                 }
-                uint _e165 = args.up_bias;
-                if (_e165 != NOTHING) {
-                    float _e168 = up;
-                    uint _e171 = args.up_bias;
-                    float _e173 = vector(_e171 + row_4, vectors, _buffer_sizes);
-                    up = _e168 + _e173;
+                uint _e203 = args.up_bias;
+                if (_e203 != NOTHING) {
+                    float _e206 = up;
+                    uint _e209 = args.up_bias;
+                    float _e211 = vector(_e209 + own_1, vectors, _buffer_sizes);
+                    up = _e206 + _e211;
                 }
-                uint _e177 = args.activation;
-                float _e180 = args.limit;
-                float _e183 = args.steepness;
-                float _e184 = gate;
-                float _e187 = args.factor;
-                float _e189 = activated(_e177, _e180, _e183, _e184 * _e187);
-                uint _e192 = args.activation;
-                float _e195 = args.limit;
-                float _e196 = up;
-                float _e197 = beside_gate(_e192, _e195, _e196);
-                float y_1 = _e189 * _e197;
-                uint _e202 = args.to;
-                uint _e203 = t_2;
-                uint _e207 = args.rows;
-                arena[metal::min(unsigned((_e202 + ((first_1 + _e203) * _e207)) + row_4), (_buffer_sizes.size0 - 0 - 4) / 4)] = y_1;
+                uint _e215 = args.activation;
+                float _e218 = args.limit;
+                float _e221 = args.steepness;
+                float _e222 = gate;
+                float _e225 = args.factor;
+                float _e227 = activated(_e215, _e218, _e221, _e222 * _e225);
+                uint _e230 = args.activation;
+                float _e233 = args.limit;
+                float _e234 = up;
+                float _e235 = beside_gate(_e230, _e233, _e234);
+                float y_1 = _e227 * _e235;
+                uint _e240 = args.to;
+                uint _e243 = args.rows;
+                arena[metal::min(unsigned((_e240 + (token * _e243)) + own_1), (_buffer_sizes.size0 - 0 - 4) / 4)] = y_1;
             }
         }
     }

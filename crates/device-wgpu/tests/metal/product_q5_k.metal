@@ -38,8 +38,13 @@ struct Args {
     Part part2_;
 };
 struct type_10 {
-    float inner[1];
+    float inner[4];
 };
+constant uint EACH = 4u;
+constant uint EACH_GATED = 2u;
+constant uint PRODUCT_THREADS = 64u;
+constant uint PRODUCT_ROWS = 8u;
+constant uint GATED_ROWS = 4u;
 constant uint THREADS = 256u;
 constant uint LANES = 32u;
 constant uint ROWS = 8u;
@@ -57,6 +62,7 @@ constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant metal::uint4 IQ4_LEVELS = metal::uint4(3215825025u, 4142587343u, 639175937u, 1901675829u);
 constant metal::uint2 FP4_LEVELS = metal::uint2(50462976u, 201852420u);
+constant uint SUMS = 4u;
 
 float vector(
     uint at,
@@ -154,8 +160,8 @@ Eight inputs(
     device type_2 const& arena,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint i = 8u * group_1;
-    uint start = at_2 + i;
+    uint i_1 = 8u * group_1;
+    uint start = at_2 + i_1;
     if (naga_mod(columns, 8u) == 0u) {
         float _e12 = arena[metal::min(unsigned(start), (_buffer_sizes.size0 - 0 - 4) / 4)];
         float _e17 = arena[metal::min(unsigned(start + 1u), (_buffer_sizes.size0 - 0 - 4) / 4)];
@@ -167,14 +173,14 @@ Eight inputs(
         float _e48 = arena[metal::min(unsigned(start + 7u), (_buffer_sizes.size0 - 0 - 4) / 4)];
         return Eight {metal::float4(_e12, _e17, _e22, _e27), metal::float4(_e33, _e38, _e43, _e48)};
     }
-    float _e52 = input(start, i < columns, arena, _buffer_sizes);
-    float _e58 = input(start + 1u, (i + 1u) < columns, arena, _buffer_sizes);
-    float _e64 = input(start + 2u, (i + 2u) < columns, arena, _buffer_sizes);
-    float _e70 = input(start + 3u, (i + 3u) < columns, arena, _buffer_sizes);
-    float _e77 = input(start + 4u, (i + 4u) < columns, arena, _buffer_sizes);
-    float _e83 = input(start + 5u, (i + 5u) < columns, arena, _buffer_sizes);
-    float _e89 = input(start + 6u, (i + 6u) < columns, arena, _buffer_sizes);
-    float _e95 = input(start + 7u, (i + 7u) < columns, arena, _buffer_sizes);
+    float _e52 = input(start, i_1 < columns, arena, _buffer_sizes);
+    float _e58 = input(start + 1u, (i_1 + 1u) < columns, arena, _buffer_sizes);
+    float _e64 = input(start + 2u, (i_1 + 2u) < columns, arena, _buffer_sizes);
+    float _e70 = input(start + 3u, (i_1 + 3u) < columns, arena, _buffer_sizes);
+    float _e77 = input(start + 4u, (i_1 + 4u) < columns, arena, _buffer_sizes);
+    float _e83 = input(start + 5u, (i_1 + 5u) < columns, arena, _buffer_sizes);
+    float _e89 = input(start + 6u, (i_1 + 6u) < columns, arena, _buffer_sizes);
+    float _e95 = input(start + 7u, (i_1 + 7u) < columns, arena, _buffer_sizes);
     return Eight {metal::float4(_e52, _e58, _e64, _e70), metal::float4(_e77, _e83, _e89, _e95)};
 }
 
@@ -251,95 +257,69 @@ type_10 sums0_(
     constant Args& args,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    type_10 sums_1 = {};
-    uint t_1 = 0u;
+    metal::float4 sums_1 = metal::float4(0.0);
     uint group_4 = {};
-    uint t_2 = {};
-    uint2 loop_bound_1 = uint2(4294967295u);
-    bool loop_init_1 = true;
-    while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
-        if (!loop_init_1) {
-            uint _e14 = t_1;
-            t_1 = _e14 + 1u;
-        }
-        loop_init_1 = false;
-        uint _e7 = t_1;
-        if (_e7 < TOKENS) {
-        } else {
-            break;
-        }
-        {
-            uint _e10 = t_1;
-            sums_1.inner[metal::min(unsigned(_e10), 0u)] = 0.0;
-        }
-    }
     if (row_2 < part_1.rows) {
         uint at_4 = part_1.at + (row_2 * part_1.row_bytes);
-        uint _e24 = args.columns;
-        uint groups = naga_div(_e24 + 7u, 8u);
-        uint _e32 = args.tokens;
-        uint tokens = metal::min(TOKENS, _e32 - first);
+        uint last = (part_1.rows - row_2) - 1u;
+        uint second = at_4 + (metal::min(1u, last) * part_1.row_bytes);
+        uint third = at_4 + (metal::min(2u, last) * part_1.row_bytes);
+        uint fourth = at_4 + (metal::min(3u, last) * part_1.row_bytes);
+        uint _e34 = args.columns;
+        uint groups = naga_div(_e34 + 7u, 8u);
         group_4 = lane;
-        uint2 loop_bound_2 = uint2(4294967295u);
-        bool loop_init_2 = true;
+        uint2 loop_bound_1 = uint2(4294967295u);
+        bool loop_init_1 = true;
         while(true) {
-            if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-            loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
-            if (!loop_init_2) {
-                uint _e71 = group_4;
-                group_4 = _e71 + LANES;
+            if (metal::all(loop_bound_1 == uint2(0u))) { break; }
+            loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
+            if (!loop_init_1) {
+                uint _e86 = group_4;
+                group_4 = _e86 + LANES;
             }
-            loop_init_2 = false;
-            uint _e36 = group_4;
-            if (_e36 < groups) {
+            loop_init_1 = false;
+            uint _e40 = group_4;
+            if (_e40 < groups) {
             } else {
                 break;
             }
             {
-                uint _e41 = args.columns;
-                uint _e42 = group_4;
-                Eight _e43 = eight0_(part_1.quant, at_4, _e41, _e42, weights0_, _buffer_sizes);
-                t_2 = 0u;
-                uint2 loop_bound_3 = uint2(4294967295u);
-                bool loop_init_3 = true;
-                while(true) {
-                    if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                    loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
-                    if (!loop_init_3) {
-                        uint _e69 = t_2;
-                        t_2 = _e69 + 1u;
-                    }
-                    loop_init_3 = false;
-                    uint _e46 = t_2;
-                    if (_e46 < tokens) {
-                    } else {
-                        break;
-                    }
-                    {
-                        uint _e48 = t_2;
-                        float _e50 = sums_1.inner[metal::min(unsigned(_e48), 0u)];
-                        uint _e53 = args.from_at;
-                        uint _e54 = t_2;
-                        uint _e58 = args.columns;
-                        uint _e63 = args.columns;
-                        uint _e64 = group_4;
-                        Eight _e65 = inputs(_e53 + ((first + _e54) * _e58), _e63, _e64, arena, _buffer_sizes);
-                        float _e66 = dot_of(_e43, _e65);
-                        sums_1.inner[metal::min(unsigned(_e48), 0u)] = _e50 + _e66;
-                    }
-                }
+                uint _e44 = args.from_at;
+                uint _e47 = args.columns;
+                uint _e52 = args.columns;
+                uint _e53 = group_4;
+                Eight _e54 = inputs(_e44 + (first * _e47), _e52, _e53, arena, _buffer_sizes);
+                metal::float4 _e55 = sums_1;
+                uint _e59 = args.columns;
+                uint _e60 = group_4;
+                Eight _e61 = eight0_(part_1.quant, at_4, _e59, _e60, weights0_, _buffer_sizes);
+                float _e62 = dot_of(_e61, _e54);
+                uint _e66 = args.columns;
+                uint _e67 = group_4;
+                Eight _e68 = eight0_(part_1.quant, second, _e66, _e67, weights0_, _buffer_sizes);
+                float _e69 = dot_of(_e68, _e54);
+                uint _e73 = args.columns;
+                uint _e74 = group_4;
+                Eight _e75 = eight0_(part_1.quant, third, _e73, _e74, weights0_, _buffer_sizes);
+                float _e76 = dot_of(_e75, _e54);
+                uint _e80 = args.columns;
+                uint _e81 = group_4;
+                Eight _e82 = eight0_(part_1.quant, fourth, _e80, _e81, weights0_, _buffer_sizes);
+                float _e83 = dot_of(_e82, _e54);
+                sums_1 = _e55 + metal::float4(_e62, _e69, _e76, _e83);
             }
         }
     }
-    type_10 _e74 = sums_1;
-    return _e74;
+    float _e90 = sums_1.x;
+    float _e92 = sums_1.y;
+    float _e94 = sums_1.z;
+    float _e96 = sums_1.w;
+    return type_10 {{_e90, _e92, _e94, _e96}};
 }
 
 struct main_Input {
 };
-[[max_total_threads_per_threadgroup(256)]] kernel void main_(
+[[max_total_threads_per_threadgroup(64)]] kernel void main_(
   metal::uint3 group [[threadgroup_position_in_grid]]
 , uint thread_ [[thread_index_in_threadgroup]]
 , device type_2& arena [[buffer(0)]]
@@ -352,7 +332,7 @@ struct main_Input {
     uint which = 0u;
     Part part = {};
     type_10 sums = {};
-    uint t = 0u;
+    uint i = 0u;
     bool local = {};
     bool local_1 = {};
     float y = {};
@@ -376,71 +356,74 @@ struct main_Input {
         }
     }
     uint _e34 = block;
-    uint row_3 = (ROWS * _e34) + naga_div(thread_, LANES);
-    Part _e41 = args.part0_;
-    part = _e41;
-    uint _e44 = which;
-    if (_e44 == 0u) {
-        Part _e47 = part;
-        type_10 _e48 = sums0_(_e47, row_3, lane_1, first_2, arena, weights0_, args, _buffer_sizes);
-        sums = _e48;
+    uint row_3 = (PRODUCT_ROWS * _e34) + (EACH * naga_div(thread_, LANES));
+    Part _e43 = args.part0_;
+    part = _e43;
+    uint _e46 = which;
+    if (_e46 == 0u) {
+        Part _e49 = part;
+        type_10 _e50 = sums0_(_e49, row_3, lane_1, first_2, arena, weights0_, args, _buffer_sizes);
+        sums = _e50;
     }
-    uint2 loop_bound_4 = uint2(4294967295u);
-    bool loop_init_4 = true;
+    uint2 loop_bound_2 = uint2(4294967295u);
+    bool loop_init_2 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
-        if (!loop_init_4) {
-            uint _e115 = t;
-            t = _e115 + 1u;
+        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
+        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
+        if (!loop_init_2) {
+            uint _e123 = i;
+            i = _e123 + 1u;
         }
-        loop_init_4 = false;
-        uint _e51 = t;
-        if (_e51 < TOKENS) {
+        loop_init_2 = false;
+        uint _e53 = i;
+        if (_e53 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e54 = t;
-            float _e56 = sums.inner[metal::min(unsigned(_e54), 0u)];
-            float _e57 = lane_sum(_e56, thread_);
-            if (lane_1 == 0u) {
-                uint _e63 = part.rows;
-                local = row_3 < _e63;
+            uint _e56 = i;
+            float _e58 = sums.inner[metal::min(unsigned(_e56), 3u)];
+            float _e59 = lane_sum(_e58, thread_);
+            uint _e60 = i;
+            uint own = row_3 + naga_div(_e60, TOKENS);
+            uint _e64 = i;
+            uint token = first_2 + naga_mod(_e64, TOKENS);
+            uint _e68 = i;
+            if (lane_1 == naga_mod(_e68, LANES)) {
+                uint _e75 = part.rows;
+                local = own < _e75;
             } else {
                 local = false;
             }
-            bool _e66 = local;
-            if (_e66) {
-                uint _e69 = t;
-                uint _e73 = args.tokens;
-                local_1 = (first_2 + _e69) < _e73;
+            bool _e78 = local;
+            if (_e78) {
+                uint _e83 = args.tokens;
+                local_1 = token < _e83;
             } else {
                 local_1 = false;
             }
-            bool _e76 = local_1;
-            if (_e76) {
-                y = _e57;
-                uint _e79 = part.bias;
-                if (_e79 != NOTHING) {
-                    float _e82 = y;
-                    uint _e84 = part.bias;
-                    float _e86 = vector(_e84 + row_3, vectors, _buffer_sizes);
-                    y = _e82 + _e86;
+            bool _e86 = local_1;
+            if (_e86) {
+                y = _e59;
+                uint _e89 = part.bias;
+                if (_e89 != NOTHING) {
+                    float _e92 = y;
+                    uint _e94 = part.bias;
+                    float _e96 = vector(_e94 + own, vectors, _buffer_sizes);
+                    y = _e92 + _e96;
                 }
-                uint _e89 = part.to;
-                uint _e90 = t;
-                uint _e93 = part.stride;
-                uint at_5 = (_e89 + ((first_2 + _e90) * _e93)) + row_3;
-                uint _e99 = args.adds;
-                if (_e99 != 0u) {
-                    float _e104 = arena[metal::min(unsigned(at_5), (_buffer_sizes.size0 - 0 - 4) / 4)];
-                    float _e107 = args.added;
-                    float _e108 = y;
-                    y = _e104 + (_e107 * _e108);
+                uint _e99 = part.to;
+                uint _e101 = part.stride;
+                uint at_5 = (_e99 + (token * _e101)) + own;
+                uint _e107 = args.adds;
+                if (_e107 != 0u) {
+                    float _e112 = arena[metal::min(unsigned(at_5), (_buffer_sizes.size0 - 0 - 4) / 4)];
+                    float _e115 = args.added;
+                    float _e116 = y;
+                    y = _e112 + (_e115 * _e116);
                 }
-                float _e113 = y;
-                arena[metal::min(unsigned(at_5), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e113;
+                float _e121 = y;
+                arena[metal::min(unsigned(at_5), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e121;
             }
         }
     }

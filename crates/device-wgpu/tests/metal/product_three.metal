@@ -14,9 +14,6 @@ struct _mslBufferSizes {
 
 typedef float type_2[1];
 typedef uint type_3[1];
-struct type_6 {
-    float inner[8];
-};
 struct Eight {
     metal::float4 low;
     metal::float4 high;
@@ -42,6 +39,17 @@ struct Args {
     Part part1_;
     Part part2_;
 };
+struct type_10 {
+    float inner[16];
+};
+struct type_11 {
+    Eight inner[2];
+};
+constant uint EACH = 2u;
+constant uint EACH_GATED = 1u;
+constant uint PRODUCT_THREADS = 64u;
+constant uint PRODUCT_ROWS = 4u;
+constant uint GATED_ROWS = 2u;
 constant uint THREADS = 256u;
 constant uint LANES = 32u;
 constant uint ROWS = 8u;
@@ -59,6 +67,7 @@ constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant metal::uint4 IQ4_LEVELS = metal::uint4(3215825025u, 4142587343u, 639175937u, 1901675829u);
 constant metal::uint2 FP4_LEVELS = metal::uint2(50462976u, 201852420u);
+constant uint SUMS = 16u;
 
 float vector(
     uint at,
@@ -165,8 +174,8 @@ Eight inputs(
     device type_2 const& arena,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint i = 8u * group_1;
-    uint start = at_2 + i;
+    uint i_4 = 8u * group_1;
+    uint start = at_2 + i_4;
     if (naga_mod(columns, 8u) == 0u) {
         float _e12 = arena[metal::min(unsigned(start), (_buffer_sizes.size0 - 0 - 4) / 4)];
         float _e17 = arena[metal::min(unsigned(start + 1u), (_buffer_sizes.size0 - 0 - 4) / 4)];
@@ -178,14 +187,14 @@ Eight inputs(
         float _e48 = arena[metal::min(unsigned(start + 7u), (_buffer_sizes.size0 - 0 - 4) / 4)];
         return Eight {metal::float4(_e12, _e17, _e22, _e27), metal::float4(_e33, _e38, _e43, _e48)};
     }
-    float _e52 = input(start, i < columns, arena, _buffer_sizes);
-    float _e58 = input(start + 1u, (i + 1u) < columns, arena, _buffer_sizes);
-    float _e64 = input(start + 2u, (i + 2u) < columns, arena, _buffer_sizes);
-    float _e70 = input(start + 3u, (i + 3u) < columns, arena, _buffer_sizes);
-    float _e77 = input(start + 4u, (i + 4u) < columns, arena, _buffer_sizes);
-    float _e83 = input(start + 5u, (i + 5u) < columns, arena, _buffer_sizes);
-    float _e89 = input(start + 6u, (i + 6u) < columns, arena, _buffer_sizes);
-    float _e95 = input(start + 7u, (i + 7u) < columns, arena, _buffer_sizes);
+    float _e52 = input(start, i_4 < columns, arena, _buffer_sizes);
+    float _e58 = input(start + 1u, (i_4 + 1u) < columns, arena, _buffer_sizes);
+    float _e64 = input(start + 2u, (i_4 + 2u) < columns, arena, _buffer_sizes);
+    float _e70 = input(start + 3u, (i_4 + 3u) < columns, arena, _buffer_sizes);
+    float _e77 = input(start + 4u, (i_4 + 4u) < columns, arena, _buffer_sizes);
+    float _e83 = input(start + 5u, (i_4 + 5u) < columns, arena, _buffer_sizes);
+    float _e89 = input(start + 6u, (i_4 + 6u) < columns, arena, _buffer_sizes);
+    float _e95 = input(start + 7u, (i_4 + 7u) < columns, arena, _buffer_sizes);
     return Eight {metal::float4(_e52, _e58, _e64, _e70), metal::float4(_e77, _e83, _e89, _e95)};
 }
 
@@ -249,7 +258,7 @@ Eight eight0_(
     }
 }
 
-type_6 sums0_(
+type_10 sums0_(
     Part part_1,
     uint row_2,
     uint lane,
@@ -259,36 +268,40 @@ type_6 sums0_(
     constant Args& args,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    type_6 sums_1 = {};
-    uint t_1 = 0u;
+    type_10 sums_1 = {};
+    uint i_1 = 0u;
     uint group_4 = {};
-    uint t_2 = {};
+    type_11 weights = {};
+    uint r = {};
+    uint t = {};
+    uint r_1 = {};
     uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
         if (metal::all(loop_bound_1 == uint2(0u))) { break; }
         loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
-            uint _e14 = t_1;
-            t_1 = _e14 + 1u;
+            uint _e14 = i_1;
+            i_1 = _e14 + 1u;
         }
         loop_init_1 = false;
-        uint _e7 = t_1;
-        if (_e7 < TOKENS) {
+        uint _e7 = i_1;
+        if (_e7 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e10 = t_1;
-            sums_1.inner[metal::min(unsigned(_e10), 7u)] = 0.0;
+            uint _e10 = i_1;
+            sums_1.inner[metal::min(unsigned(_e10), 15u)] = 0.0;
         }
     }
     if (row_2 < part_1.rows) {
         uint at_7 = part_1.at + (row_2 * part_1.row_bytes);
-        uint _e24 = args.columns;
-        uint groups = naga_div(_e24 + 7u, 8u);
-        uint _e32 = args.tokens;
-        uint tokens = metal::min(TOKENS, _e32 - first);
+        uint last = (part_1.rows - row_2) - 1u;
+        uint _e28 = args.columns;
+        uint groups = naga_div(_e28 + 7u, 8u);
+        uint _e36 = args.tokens;
+        uint tokens = metal::min(TOKENS, _e36 - first);
         group_4 = lane;
         uint2 loop_bound_2 = uint2(4294967295u);
         bool loop_init_2 = true;
@@ -296,53 +309,101 @@ type_6 sums0_(
             if (metal::all(loop_bound_2 == uint2(0u))) { break; }
             loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
             if (!loop_init_2) {
-                uint _e71 = group_4;
-                group_4 = _e71 + LANES;
+                uint _e110 = group_4;
+                group_4 = _e110 + LANES;
             }
             loop_init_2 = false;
-            uint _e36 = group_4;
-            if (_e36 < groups) {
+            uint _e40 = group_4;
+            if (_e40 < groups) {
             } else {
                 break;
             }
             {
-                uint _e41 = args.columns;
-                uint _e42 = group_4;
-                Eight _e43 = eight0_(part_1.quant, at_7, _e41, _e42, weights0_, _buffer_sizes);
-                t_2 = 0u;
+                weights = type_11 {};
+                r = 0u;
                 uint2 loop_bound_3 = uint2(4294967295u);
                 bool loop_init_3 = true;
                 while(true) {
                     if (metal::all(loop_bound_3 == uint2(0u))) { break; }
                     loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                     if (!loop_init_3) {
-                        uint _e69 = t_2;
-                        t_2 = _e69 + 1u;
+                        uint _e63 = r;
+                        r = _e63 + 1u;
                     }
                     loop_init_3 = false;
-                    uint _e46 = t_2;
-                    if (_e46 < tokens) {
+                    uint _e46 = r;
+                    if (_e46 < EACH) {
                     } else {
                         break;
                     }
                     {
-                        uint _e48 = t_2;
-                        float _e50 = sums_1.inner[metal::min(unsigned(_e48), 7u)];
-                        uint _e53 = args.from_at;
-                        uint _e54 = t_2;
-                        uint _e58 = args.columns;
-                        uint _e63 = args.columns;
-                        uint _e64 = group_4;
-                        Eight _e65 = inputs(_e53 + ((first + _e54) * _e58), _e63, _e64, arena, _buffer_sizes);
-                        float _e66 = dot_of(_e43, _e65);
-                        sums_1.inner[metal::min(unsigned(_e48), 7u)] = _e50 + _e66;
+                        uint _e49 = r;
+                        uint _e52 = r;
+                        uint _e59 = args.columns;
+                        uint _e60 = group_4;
+                        Eight _e61 = eight0_(part_1.quant, at_7 + (metal::min(_e52, last) * part_1.row_bytes), _e59, _e60, weights0_, _buffer_sizes);
+                        weights.inner[metal::min(unsigned(_e49), 1u)] = _e61;
+                    }
+                }
+                t = 0u;
+                uint2 loop_bound_4 = uint2(4294967295u);
+                bool loop_init_4 = true;
+                while(true) {
+                    if (metal::all(loop_bound_4 == uint2(0u))) { break; }
+                    loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
+                    if (!loop_init_4) {
+                        uint _e108 = t;
+                        t = _e108 + 1u;
+                    }
+                    loop_init_4 = false;
+                    uint _e67 = t;
+                    if (_e67 < TOKENS) {
+                    } else {
+                        break;
+                    }
+                    {
+                        uint _e70 = t;
+                        if (_e70 < tokens) {
+                            uint _e74 = args.from_at;
+                            uint _e75 = t;
+                            uint _e79 = args.columns;
+                            uint _e84 = args.columns;
+                            uint _e85 = group_4;
+                            Eight _e86 = inputs(_e74 + ((first + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
+                            r_1 = 0u;
+                            uint2 loop_bound_5 = uint2(4294967295u);
+                            bool loop_init_5 = true;
+                            while(true) {
+                                if (metal::all(loop_bound_5 == uint2(0u))) { break; }
+                                loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
+                                if (!loop_init_5) {
+                                    uint _e105 = r_1;
+                                    r_1 = _e105 + 1u;
+                                }
+                                loop_init_5 = false;
+                                uint _e89 = r_1;
+                                if (_e89 < EACH) {
+                                } else {
+                                    break;
+                                }
+                                {
+                                    uint _e92 = r_1;
+                                    uint _e95 = t;
+                                    float _e98 = sums_1.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)];
+                                    uint _e99 = r_1;
+                                    Eight _e101 = weights.inner[metal::min(unsigned(_e99), 1u)];
+                                    float _e102 = dot_of(_e101, _e86);
+                                    sums_1.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)] = _e98 + _e102;
+                                }
+                            }
+                        }
                     }
                 }
             }
         }
     }
-    type_6 _e74 = sums_1;
-    return _e74;
+    type_10 _e113 = sums_1;
+    return _e113;
 }
 
 Eight q4_k_eight1_(
@@ -392,7 +453,7 @@ Eight eight1_(
     }
 }
 
-type_6 sums1_(
+type_10 sums1_(
     Part part_2,
     uint row_5,
     uint lane_1,
@@ -402,90 +463,142 @@ type_6 sums1_(
     constant Args& args,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    type_6 sums_2 = {};
-    uint t_3 = 0u;
+    type_10 sums_2 = {};
+    uint i_2 = 0u;
     uint group_7 = {};
-    uint t_4 = {};
-    uint2 loop_bound_4 = uint2(4294967295u);
-    bool loop_init_4 = true;
+    type_11 weights_1 = {};
+    uint r_2 = {};
+    uint t_1 = {};
+    uint r_3 = {};
+    uint2 loop_bound_6 = uint2(4294967295u);
+    bool loop_init_6 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
-        if (!loop_init_4) {
-            uint _e14 = t_3;
-            t_3 = _e14 + 1u;
+        if (metal::all(loop_bound_6 == uint2(0u))) { break; }
+        loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
+        if (!loop_init_6) {
+            uint _e14 = i_2;
+            i_2 = _e14 + 1u;
         }
-        loop_init_4 = false;
-        uint _e7 = t_3;
-        if (_e7 < TOKENS) {
+        loop_init_6 = false;
+        uint _e7 = i_2;
+        if (_e7 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e10 = t_3;
-            sums_2.inner[metal::min(unsigned(_e10), 7u)] = 0.0;
+            uint _e10 = i_2;
+            sums_2.inner[metal::min(unsigned(_e10), 15u)] = 0.0;
         }
     }
     if (row_5 < part_2.rows) {
         uint at_9 = part_2.at + (row_5 * part_2.row_bytes);
-        uint _e24 = args.columns;
-        uint groups_1 = naga_div(_e24 + 7u, 8u);
-        uint _e32 = args.tokens;
-        uint tokens_1 = metal::min(TOKENS, _e32 - first_1);
+        uint last_1 = (part_2.rows - row_5) - 1u;
+        uint _e28 = args.columns;
+        uint groups_1 = naga_div(_e28 + 7u, 8u);
+        uint _e36 = args.tokens;
+        uint tokens_1 = metal::min(TOKENS, _e36 - first_1);
         group_7 = lane_1;
-        uint2 loop_bound_5 = uint2(4294967295u);
-        bool loop_init_5 = true;
+        uint2 loop_bound_7 = uint2(4294967295u);
+        bool loop_init_7 = true;
         while(true) {
-            if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-            loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
-            if (!loop_init_5) {
-                uint _e71 = group_7;
-                group_7 = _e71 + LANES;
+            if (metal::all(loop_bound_7 == uint2(0u))) { break; }
+            loop_bound_7 -= uint2(loop_bound_7.y == 0u, 1u);
+            if (!loop_init_7) {
+                uint _e110 = group_7;
+                group_7 = _e110 + LANES;
             }
-            loop_init_5 = false;
-            uint _e36 = group_7;
-            if (_e36 < groups_1) {
+            loop_init_7 = false;
+            uint _e40 = group_7;
+            if (_e40 < groups_1) {
             } else {
                 break;
             }
             {
-                uint _e41 = args.columns;
-                uint _e42 = group_7;
-                Eight _e43 = eight1_(part_2.quant, at_9, _e41, _e42, weights1_, _buffer_sizes);
-                t_4 = 0u;
-                uint2 loop_bound_6 = uint2(4294967295u);
-                bool loop_init_6 = true;
+                weights_1 = type_11 {};
+                r_2 = 0u;
+                uint2 loop_bound_8 = uint2(4294967295u);
+                bool loop_init_8 = true;
                 while(true) {
-                    if (metal::all(loop_bound_6 == uint2(0u))) { break; }
-                    loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
-                    if (!loop_init_6) {
-                        uint _e69 = t_4;
-                        t_4 = _e69 + 1u;
+                    if (metal::all(loop_bound_8 == uint2(0u))) { break; }
+                    loop_bound_8 -= uint2(loop_bound_8.y == 0u, 1u);
+                    if (!loop_init_8) {
+                        uint _e63 = r_2;
+                        r_2 = _e63 + 1u;
                     }
-                    loop_init_6 = false;
-                    uint _e46 = t_4;
-                    if (_e46 < tokens_1) {
+                    loop_init_8 = false;
+                    uint _e46 = r_2;
+                    if (_e46 < EACH) {
                     } else {
                         break;
                     }
                     {
-                        uint _e48 = t_4;
-                        float _e50 = sums_2.inner[metal::min(unsigned(_e48), 7u)];
-                        uint _e53 = args.from_at;
-                        uint _e54 = t_4;
-                        uint _e58 = args.columns;
-                        uint _e63 = args.columns;
-                        uint _e64 = group_7;
-                        Eight _e65 = inputs(_e53 + ((first_1 + _e54) * _e58), _e63, _e64, arena, _buffer_sizes);
-                        float _e66 = dot_of(_e43, _e65);
-                        sums_2.inner[metal::min(unsigned(_e48), 7u)] = _e50 + _e66;
+                        uint _e49 = r_2;
+                        uint _e52 = r_2;
+                        uint _e59 = args.columns;
+                        uint _e60 = group_7;
+                        Eight _e61 = eight1_(part_2.quant, at_9 + (metal::min(_e52, last_1) * part_2.row_bytes), _e59, _e60, weights1_, _buffer_sizes);
+                        weights_1.inner[metal::min(unsigned(_e49), 1u)] = _e61;
+                    }
+                }
+                t_1 = 0u;
+                uint2 loop_bound_9 = uint2(4294967295u);
+                bool loop_init_9 = true;
+                while(true) {
+                    if (metal::all(loop_bound_9 == uint2(0u))) { break; }
+                    loop_bound_9 -= uint2(loop_bound_9.y == 0u, 1u);
+                    if (!loop_init_9) {
+                        uint _e108 = t_1;
+                        t_1 = _e108 + 1u;
+                    }
+                    loop_init_9 = false;
+                    uint _e67 = t_1;
+                    if (_e67 < TOKENS) {
+                    } else {
+                        break;
+                    }
+                    {
+                        uint _e70 = t_1;
+                        if (_e70 < tokens_1) {
+                            uint _e74 = args.from_at;
+                            uint _e75 = t_1;
+                            uint _e79 = args.columns;
+                            uint _e84 = args.columns;
+                            uint _e85 = group_7;
+                            Eight _e86 = inputs(_e74 + ((first_1 + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
+                            r_3 = 0u;
+                            uint2 loop_bound_10 = uint2(4294967295u);
+                            bool loop_init_10 = true;
+                            while(true) {
+                                if (metal::all(loop_bound_10 == uint2(0u))) { break; }
+                                loop_bound_10 -= uint2(loop_bound_10.y == 0u, 1u);
+                                if (!loop_init_10) {
+                                    uint _e105 = r_3;
+                                    r_3 = _e105 + 1u;
+                                }
+                                loop_init_10 = false;
+                                uint _e89 = r_3;
+                                if (_e89 < EACH) {
+                                } else {
+                                    break;
+                                }
+                                {
+                                    uint _e92 = r_3;
+                                    uint _e95 = t_1;
+                                    float _e98 = sums_2.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)];
+                                    uint _e99 = r_3;
+                                    Eight _e101 = weights_1.inner[metal::min(unsigned(_e99), 1u)];
+                                    float _e102 = dot_of(_e101, _e86);
+                                    sums_2.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)] = _e98 + _e102;
+                                }
+                            }
+                        }
                     }
                 }
             }
         }
     }
-    type_6 _e74 = sums_2;
-    return _e74;
+    type_10 _e113 = sums_2;
+    return _e113;
 }
 
 uint word2_(
@@ -568,7 +681,7 @@ Eight eight2_(
     }
 }
 
-type_6 sums2_(
+type_10 sums2_(
     Part part_3,
     uint row_8,
     uint lane_2,
@@ -578,95 +691,147 @@ type_6 sums2_(
     constant Args& args,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    type_6 sums_3 = {};
-    uint t_5 = 0u;
+    type_10 sums_3 = {};
+    uint i_3 = 0u;
     uint group_10 = {};
-    uint t_6 = {};
-    uint2 loop_bound_7 = uint2(4294967295u);
-    bool loop_init_7 = true;
+    type_11 weights_2 = {};
+    uint r_4 = {};
+    uint t_2 = {};
+    uint r_5 = {};
+    uint2 loop_bound_11 = uint2(4294967295u);
+    bool loop_init_11 = true;
     while(true) {
-        if (metal::all(loop_bound_7 == uint2(0u))) { break; }
-        loop_bound_7 -= uint2(loop_bound_7.y == 0u, 1u);
-        if (!loop_init_7) {
-            uint _e14 = t_5;
-            t_5 = _e14 + 1u;
+        if (metal::all(loop_bound_11 == uint2(0u))) { break; }
+        loop_bound_11 -= uint2(loop_bound_11.y == 0u, 1u);
+        if (!loop_init_11) {
+            uint _e14 = i_3;
+            i_3 = _e14 + 1u;
         }
-        loop_init_7 = false;
-        uint _e7 = t_5;
-        if (_e7 < TOKENS) {
+        loop_init_11 = false;
+        uint _e7 = i_3;
+        if (_e7 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e10 = t_5;
-            sums_3.inner[metal::min(unsigned(_e10), 7u)] = 0.0;
+            uint _e10 = i_3;
+            sums_3.inner[metal::min(unsigned(_e10), 15u)] = 0.0;
         }
     }
     if (row_8 < part_3.rows) {
         uint at_11 = part_3.at + (row_8 * part_3.row_bytes);
-        uint _e24 = args.columns;
-        uint groups_2 = naga_div(_e24 + 7u, 8u);
-        uint _e32 = args.tokens;
-        uint tokens_2 = metal::min(TOKENS, _e32 - first_2);
+        uint last_2 = (part_3.rows - row_8) - 1u;
+        uint _e28 = args.columns;
+        uint groups_2 = naga_div(_e28 + 7u, 8u);
+        uint _e36 = args.tokens;
+        uint tokens_2 = metal::min(TOKENS, _e36 - first_2);
         group_10 = lane_2;
-        uint2 loop_bound_8 = uint2(4294967295u);
-        bool loop_init_8 = true;
+        uint2 loop_bound_12 = uint2(4294967295u);
+        bool loop_init_12 = true;
         while(true) {
-            if (metal::all(loop_bound_8 == uint2(0u))) { break; }
-            loop_bound_8 -= uint2(loop_bound_8.y == 0u, 1u);
-            if (!loop_init_8) {
-                uint _e71 = group_10;
-                group_10 = _e71 + LANES;
+            if (metal::all(loop_bound_12 == uint2(0u))) { break; }
+            loop_bound_12 -= uint2(loop_bound_12.y == 0u, 1u);
+            if (!loop_init_12) {
+                uint _e110 = group_10;
+                group_10 = _e110 + LANES;
             }
-            loop_init_8 = false;
-            uint _e36 = group_10;
-            if (_e36 < groups_2) {
+            loop_init_12 = false;
+            uint _e40 = group_10;
+            if (_e40 < groups_2) {
             } else {
                 break;
             }
             {
-                uint _e41 = args.columns;
-                uint _e42 = group_10;
-                Eight _e43 = eight2_(part_3.quant, at_11, _e41, _e42, weights2_, _buffer_sizes);
-                t_6 = 0u;
-                uint2 loop_bound_9 = uint2(4294967295u);
-                bool loop_init_9 = true;
+                weights_2 = type_11 {};
+                r_4 = 0u;
+                uint2 loop_bound_13 = uint2(4294967295u);
+                bool loop_init_13 = true;
                 while(true) {
-                    if (metal::all(loop_bound_9 == uint2(0u))) { break; }
-                    loop_bound_9 -= uint2(loop_bound_9.y == 0u, 1u);
-                    if (!loop_init_9) {
-                        uint _e69 = t_6;
-                        t_6 = _e69 + 1u;
+                    if (metal::all(loop_bound_13 == uint2(0u))) { break; }
+                    loop_bound_13 -= uint2(loop_bound_13.y == 0u, 1u);
+                    if (!loop_init_13) {
+                        uint _e63 = r_4;
+                        r_4 = _e63 + 1u;
                     }
-                    loop_init_9 = false;
-                    uint _e46 = t_6;
-                    if (_e46 < tokens_2) {
+                    loop_init_13 = false;
+                    uint _e46 = r_4;
+                    if (_e46 < EACH) {
                     } else {
                         break;
                     }
                     {
-                        uint _e48 = t_6;
-                        float _e50 = sums_3.inner[metal::min(unsigned(_e48), 7u)];
-                        uint _e53 = args.from_at;
-                        uint _e54 = t_6;
-                        uint _e58 = args.columns;
-                        uint _e63 = args.columns;
-                        uint _e64 = group_10;
-                        Eight _e65 = inputs(_e53 + ((first_2 + _e54) * _e58), _e63, _e64, arena, _buffer_sizes);
-                        float _e66 = dot_of(_e43, _e65);
-                        sums_3.inner[metal::min(unsigned(_e48), 7u)] = _e50 + _e66;
+                        uint _e49 = r_4;
+                        uint _e52 = r_4;
+                        uint _e59 = args.columns;
+                        uint _e60 = group_10;
+                        Eight _e61 = eight2_(part_3.quant, at_11 + (metal::min(_e52, last_2) * part_3.row_bytes), _e59, _e60, weights2_, _buffer_sizes);
+                        weights_2.inner[metal::min(unsigned(_e49), 1u)] = _e61;
+                    }
+                }
+                t_2 = 0u;
+                uint2 loop_bound_14 = uint2(4294967295u);
+                bool loop_init_14 = true;
+                while(true) {
+                    if (metal::all(loop_bound_14 == uint2(0u))) { break; }
+                    loop_bound_14 -= uint2(loop_bound_14.y == 0u, 1u);
+                    if (!loop_init_14) {
+                        uint _e108 = t_2;
+                        t_2 = _e108 + 1u;
+                    }
+                    loop_init_14 = false;
+                    uint _e67 = t_2;
+                    if (_e67 < TOKENS) {
+                    } else {
+                        break;
+                    }
+                    {
+                        uint _e70 = t_2;
+                        if (_e70 < tokens_2) {
+                            uint _e74 = args.from_at;
+                            uint _e75 = t_2;
+                            uint _e79 = args.columns;
+                            uint _e84 = args.columns;
+                            uint _e85 = group_10;
+                            Eight _e86 = inputs(_e74 + ((first_2 + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
+                            r_5 = 0u;
+                            uint2 loop_bound_15 = uint2(4294967295u);
+                            bool loop_init_15 = true;
+                            while(true) {
+                                if (metal::all(loop_bound_15 == uint2(0u))) { break; }
+                                loop_bound_15 -= uint2(loop_bound_15.y == 0u, 1u);
+                                if (!loop_init_15) {
+                                    uint _e105 = r_5;
+                                    r_5 = _e105 + 1u;
+                                }
+                                loop_init_15 = false;
+                                uint _e89 = r_5;
+                                if (_e89 < EACH) {
+                                } else {
+                                    break;
+                                }
+                                {
+                                    uint _e92 = r_5;
+                                    uint _e95 = t_2;
+                                    float _e98 = sums_3.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)];
+                                    uint _e99 = r_5;
+                                    Eight _e101 = weights_2.inner[metal::min(unsigned(_e99), 1u)];
+                                    float _e102 = dot_of(_e101, _e86);
+                                    sums_3.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)] = _e98 + _e102;
+                                }
+                            }
+                        }
                     }
                 }
             }
         }
     }
-    type_6 _e74 = sums_3;
-    return _e74;
+    type_10 _e113 = sums_3;
+    return _e113;
 }
 
 struct main_Input {
 };
-[[max_total_threads_per_threadgroup(256)]] kernel void main_(
+[[max_total_threads_per_threadgroup(64)]] kernel void main_(
   metal::uint3 group [[threadgroup_position_in_grid]]
 , uint thread_ [[thread_index_in_threadgroup]]
 , device type_2& arena [[buffer(0)]]
@@ -680,8 +845,8 @@ struct main_Input {
     uint block = {};
     uint which = 0u;
     Part part = {};
-    type_6 sums = {};
-    uint t = 0u;
+    type_10 sums = {};
+    uint i = 0u;
     bool local = {};
     bool local_1 = {};
     float y = {};
@@ -705,87 +870,90 @@ struct main_Input {
         }
     }
     uint _e34 = block;
-    uint row_9 = (ROWS * _e34) + naga_div(thread_, LANES);
-    Part _e41 = args.part0_;
-    part = _e41;
-    uint _e44 = which;
-    if (_e44 == 0u) {
-        Part _e47 = part;
-        type_6 _e48 = sums0_(_e47, row_9, lane_3, first_4, arena, weights0_, args, _buffer_sizes);
-        sums = _e48;
+    uint row_9 = (PRODUCT_ROWS * _e34) + (EACH * naga_div(thread_, LANES));
+    Part _e43 = args.part0_;
+    part = _e43;
+    uint _e46 = which;
+    if (_e46 == 0u) {
+        Part _e49 = part;
+        type_10 _e50 = sums0_(_e49, row_9, lane_3, first_4, arena, weights0_, args, _buffer_sizes);
+        sums = _e50;
     }
-    uint _e49 = which;
-    if (_e49 == 1u) {
-        Part _e54 = args.part1_;
-        part = _e54;
-        Part _e55 = part;
-        type_6 _e56 = sums1_(_e55, row_9, lane_3, first_4, arena, weights1_, args, _buffer_sizes);
-        sums = _e56;
+    uint _e51 = which;
+    if (_e51 == 1u) {
+        Part _e56 = args.part1_;
+        part = _e56;
+        Part _e57 = part;
+        type_10 _e58 = sums1_(_e57, row_9, lane_3, first_4, arena, weights1_, args, _buffer_sizes);
+        sums = _e58;
     }
-    uint _e57 = which;
-    if (_e57 == 2u) {
-        Part _e62 = args.part2_;
-        part = _e62;
-        Part _e63 = part;
-        type_6 _e64 = sums2_(_e63, row_9, lane_3, first_4, arena, weights2_, args, _buffer_sizes);
-        sums = _e64;
+    uint _e59 = which;
+    if (_e59 == 2u) {
+        Part _e64 = args.part2_;
+        part = _e64;
+        Part _e65 = part;
+        type_10 _e66 = sums2_(_e65, row_9, lane_3, first_4, arena, weights2_, args, _buffer_sizes);
+        sums = _e66;
     }
-    uint2 loop_bound_10 = uint2(4294967295u);
-    bool loop_init_10 = true;
+    uint2 loop_bound_16 = uint2(4294967295u);
+    bool loop_init_16 = true;
     while(true) {
-        if (metal::all(loop_bound_10 == uint2(0u))) { break; }
-        loop_bound_10 -= uint2(loop_bound_10.y == 0u, 1u);
-        if (!loop_init_10) {
-            uint _e131 = t;
-            t = _e131 + 1u;
+        if (metal::all(loop_bound_16 == uint2(0u))) { break; }
+        loop_bound_16 -= uint2(loop_bound_16.y == 0u, 1u);
+        if (!loop_init_16) {
+            uint _e139 = i;
+            i = _e139 + 1u;
         }
-        loop_init_10 = false;
-        uint _e67 = t;
-        if (_e67 < TOKENS) {
+        loop_init_16 = false;
+        uint _e69 = i;
+        if (_e69 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e70 = t;
-            float _e72 = sums.inner[metal::min(unsigned(_e70), 7u)];
-            float _e73 = lane_sum(_e72, thread_);
-            if (lane_3 == 0u) {
-                uint _e79 = part.rows;
-                local = row_9 < _e79;
+            uint _e72 = i;
+            float _e74 = sums.inner[metal::min(unsigned(_e72), 15u)];
+            float _e75 = lane_sum(_e74, thread_);
+            uint _e76 = i;
+            uint own = row_9 + naga_div(_e76, TOKENS);
+            uint _e80 = i;
+            uint token = first_4 + naga_mod(_e80, TOKENS);
+            uint _e84 = i;
+            if (lane_3 == naga_mod(_e84, LANES)) {
+                uint _e91 = part.rows;
+                local = own < _e91;
             } else {
                 local = false;
             }
-            bool _e82 = local;
-            if (_e82) {
-                uint _e85 = t;
-                uint _e89 = args.tokens;
-                local_1 = (first_4 + _e85) < _e89;
+            bool _e94 = local;
+            if (_e94) {
+                uint _e99 = args.tokens;
+                local_1 = token < _e99;
             } else {
                 local_1 = false;
             }
-            bool _e92 = local_1;
-            if (_e92) {
-                y = _e73;
-                uint _e95 = part.bias;
-                if (_e95 != NOTHING) {
-                    float _e98 = y;
-                    uint _e100 = part.bias;
-                    float _e102 = vector(_e100 + row_9, vectors, _buffer_sizes);
-                    y = _e98 + _e102;
+            bool _e102 = local_1;
+            if (_e102) {
+                y = _e75;
+                uint _e105 = part.bias;
+                if (_e105 != NOTHING) {
+                    float _e108 = y;
+                    uint _e110 = part.bias;
+                    float _e112 = vector(_e110 + own, vectors, _buffer_sizes);
+                    y = _e108 + _e112;
                 }
-                uint _e105 = part.to;
-                uint _e106 = t;
-                uint _e109 = part.stride;
-                uint at_12 = (_e105 + ((first_4 + _e106) * _e109)) + row_9;
-                uint _e115 = args.adds;
-                if (_e115 != 0u) {
-                    float _e120 = arena[metal::min(unsigned(at_12), (_buffer_sizes.size0 - 0 - 4) / 4)];
-                    float _e123 = args.added;
-                    float _e124 = y;
-                    y = _e120 + (_e123 * _e124);
+                uint _e115 = part.to;
+                uint _e117 = part.stride;
+                uint at_12 = (_e115 + (token * _e117)) + own;
+                uint _e123 = args.adds;
+                if (_e123 != 0u) {
+                    float _e128 = arena[metal::min(unsigned(at_12), (_buffer_sizes.size0 - 0 - 4) / 4)];
+                    float _e131 = args.added;
+                    float _e132 = y;
+                    y = _e128 + (_e131 * _e132);
                 }
-                float _e129 = y;
-                arena[metal::min(unsigned(at_12), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e129;
+                float _e137 = y;
+                arena[metal::min(unsigned(at_12), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e137;
             }
         }
     }

@@ -33,9 +33,11 @@ struct Args {
 struct type_10 {
     metal::float4 inner[512];
 };
-struct type_11 {
-    metal::float4 inner[4];
-};
+constant uint EACH = 4u;
+constant uint EACH_GATED = 2u;
+constant uint PRODUCT_THREADS = 64u;
+constant uint PRODUCT_ROWS = 8u;
+constant uint GATED_ROWS = 4u;
 constant uint THREADS = 256u;
 constant uint LANES = 32u;
 constant uint ROWS = 8u;
@@ -193,6 +195,67 @@ Eight eight0_(
     }
 }
 
+void put_one(
+    uint token,
+    uint row_2,
+    float sum,
+    device type_2& arena,
+    device type_3 const& vectors,
+    constant Args& args,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    bool local_2 = {};
+    float y = {};
+    uint _e5 = args.tokens;
+    if (!((token >= _e5))) {
+        uint _e12 = args.rows;
+        local_2 = row_2 >= _e12;
+    } else {
+        local_2 = true;
+    }
+    bool _e15 = local_2;
+    if (_e15) {
+        return;
+    }
+    y = sum;
+    uint _e19 = args.bias;
+    if (_e19 != NOTHING) {
+        float _e22 = y;
+        uint _e25 = args.bias;
+        float _e27 = vector(_e25 + row_2, vectors, _buffer_sizes);
+        y = _e22 + _e27;
+    }
+    uint _e31 = args.to;
+    uint _e34 = args.stride;
+    uint at_4 = (_e31 + (token * _e34)) + row_2;
+    uint _e40 = args.adds;
+    if (_e40 != 0u) {
+        float _e45 = arena[metal::min(unsigned(at_4), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e48 = args.added;
+        float _e49 = y;
+        y = _e45 + (_e48 * _e49);
+    }
+    float _e54 = y;
+    arena[metal::min(unsigned(at_4), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e54;
+    return;
+}
+
+void put_four(
+    uint token_1,
+    uint row_3,
+    metal::float4 sums,
+    device type_2& arena,
+    device type_3 const& vectors,
+    constant Args& args,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    put_one(token_1, row_3, sums.x, arena, vectors, args, _buffer_sizes);
+    put_one(token_1, row_3 + 1u, sums.y, arena, vectors, args, _buffer_sizes);
+    put_one(token_1, row_3 + 2u, sums.z, arena, vectors, args, _buffer_sizes);
+    put_one(token_1, row_3 + 3u, sums.w, arena, vectors, args, _buffer_sizes);
+    return;
+}
+
 struct main_Input {
 };
 [[max_total_threads_per_threadgroup(256)]] kernel void main_(
@@ -206,24 +269,21 @@ struct main_Input {
 , threadgroup type_10& inputs_tile
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
-    type_11 sums = {};
-    uint t = 0u;
+    metal::float4 sums0_ = metal::float4(0.0);
+    metal::float4 sums1_ = metal::float4(0.0);
+    metal::float4 sums2_ = metal::float4(0.0);
+    metal::float4 sums3_ = metal::float4(0.0);
     uint step = 0u;
     Eight weights = {};
     bool local = {};
     Eight x = {};
     bool local_1 = {};
-    uint j = {};
     uint column = {};
-    uint t_1 = 0u;
-    uint r = {};
-    bool local_2 = {};
-    float y = {};
     uint _e4 = args.columns;
     uint groups = naga_div(_e4 + 7u, 8u);
     uint own = naga_div(thread_, 4u);
-    uint row_2 = (64u * group.x) + own;
-    uint token = (64u * group.y) + own;
+    uint row_4 = (64u * group.x) + own;
+    uint token_2 = (64u * group.y) + own;
     uint first_1 = 8u * naga_mod(thread_, 4u);
     uint four_rows = naga_mod(thread_, 16u);
     uint four_tokens = naga_div(thread_, 16u);
@@ -233,212 +293,127 @@ struct main_Input {
         if (metal::all(loop_bound == uint2(0u))) { break; }
         loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
-            uint _e38 = t;
-            t = _e38 + 1u;
+            uint _e273 = step;
+            step = _e273 + 4u;
         }
         loop_init = false;
-        uint _e30 = t;
-        if (_e30 < 4u) {
+        uint _e41 = step;
+        if (_e41 < groups) {
         } else {
             break;
         }
         {
-            uint _e33 = t;
-            sums.inner[metal::min(unsigned(_e33), 3u)] = metal::float4(0.0);
-        }
-    }
-    uint2 loop_bound_1 = uint2(4294967295u);
-    bool loop_init_1 = true;
-    while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
-        if (!loop_init_1) {
-            uint _e223 = step;
-            step = _e223 + 4u;
-        }
-        loop_init_1 = false;
-        uint _e42 = step;
-        if (_e42 < groups) {
-        } else {
-            break;
-        }
-        {
-            uint _e44 = step;
-            uint eight = _e44 + naga_mod(thread_, 4u);
+            uint _e43 = step;
+            uint eight = _e43 + naga_mod(thread_, 4u);
             weights = Eight {metal::float4(0.0), metal::float4(0.0)};
-            uint _e56 = args.rows;
-            if (row_2 < _e56) {
+            uint _e55 = args.rows;
+            if (row_4 < _e55) {
                 local = eight < groups;
             } else {
                 local = false;
             }
-            bool _e62 = local;
-            if (_e62) {
-                uint _e65 = args.quant;
-                uint _e68 = args.at;
-                uint _e71 = args.row_bytes;
-                uint _e76 = args.columns;
-                Eight _e77 = eight0_(_e65, _e68 + (row_2 * _e71), _e76, eight, weights0_, _buffer_sizes);
-                weights = _e77;
+            bool _e61 = local;
+            if (_e61) {
+                uint _e64 = args.quant;
+                uint _e67 = args.at;
+                uint _e70 = args.row_bytes;
+                uint _e75 = args.columns;
+                Eight _e76 = eight0_(_e64, _e67 + (row_4 * _e70), _e75, eight, weights0_, _buffer_sizes);
+                weights = _e76;
             }
             x = Eight {metal::float4(0.0), metal::float4(0.0)};
-            uint _e86 = args.tokens;
-            if (token < _e86) {
+            uint _e85 = args.tokens;
+            if (token_2 < _e85) {
                 local_1 = eight < groups;
             } else {
                 local_1 = false;
             }
-            bool _e92 = local_1;
-            if (_e92) {
-                uint _e95 = args.from_at;
-                uint _e98 = args.columns;
-                uint _e103 = args.columns;
-                Eight _e104 = inputs(_e95 + (token * _e98), _e103, eight, arena, _buffer_sizes);
-                x = _e104;
+            bool _e91 = local_1;
+            if (_e91) {
+                uint _e94 = args.from_at;
+                uint _e97 = args.columns;
+                uint _e102 = args.columns;
+                Eight _e103 = inputs(_e94 + (token_2 * _e97), _e102, eight, arena, _buffer_sizes);
+                x = _e103;
             }
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            j = 0u;
-            uint2 loop_bound_2 = uint2(4294967295u);
-            bool loop_init_2 = true;
-            while(true) {
-                if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-                loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
-                if (!loop_init_2) {
-                    uint _e179 = j;
-                    j = _e179 + 1u;
-                }
-                loop_init_2 = false;
-                uint _e107 = j;
-                if (_e107 < 4u) {
-                } else {
-                    break;
-                }
-                {
-                    uint _e112 = j;
-                    uint _e123 = j;
-                    float _e125 = weights.low[metal::min(unsigned(_e123), 3u)];
-                    weights_tile.inner[metal::min(unsigned((16u * (first_1 + _e112)) + naga_div(own, 4u)), 511u)][metal::min(unsigned(naga_mod(own, 4u)), 3u)] = _e125;
-                    uint _e130 = j;
-                    uint _e141 = j;
-                    float _e143 = weights.high[metal::min(unsigned(_e141), 3u)];
-                    weights_tile.inner[metal::min(unsigned((16u * ((first_1 + 4u) + _e130)) + naga_div(own, 4u)), 511u)][metal::min(unsigned(naga_mod(own, 4u)), 3u)] = _e143;
-                    uint _e146 = j;
-                    uint _e157 = j;
-                    float _e159 = x.low[metal::min(unsigned(_e157), 3u)];
-                    inputs_tile.inner[metal::min(unsigned((16u * (first_1 + _e146)) + naga_div(own, 4u)), 511u)][metal::min(unsigned(naga_mod(own, 4u)), 3u)] = _e159;
-                    uint _e164 = j;
-                    uint _e175 = j;
-                    float _e177 = x.high[metal::min(unsigned(_e175), 3u)];
-                    inputs_tile.inner[metal::min(unsigned((16u * ((first_1 + 4u) + _e164)) + naga_div(own, 4u)), 511u)][metal::min(unsigned(naga_mod(own, 4u)), 3u)] = _e177;
-                }
-            }
+            uint place = (16u * first_1) + naga_div(own, 4u);
+            uint part = naga_mod(own, 4u);
+            float _e116 = weights.low.x;
+            weights_tile.inner[metal::min(unsigned(place), 511u)][metal::min(unsigned(part), 3u)] = _e116;
+            float _e122 = x.low.x;
+            inputs_tile.inner[metal::min(unsigned(place), 511u)][metal::min(unsigned(part), 3u)] = _e122;
+            float _e130 = weights.low.y;
+            weights_tile.inner[metal::min(unsigned(place + 16u), 511u)][metal::min(unsigned(part), 3u)] = _e130;
+            float _e138 = x.low.y;
+            inputs_tile.inner[metal::min(unsigned(place + 16u), 511u)][metal::min(unsigned(part), 3u)] = _e138;
+            float _e146 = weights.low.z;
+            weights_tile.inner[metal::min(unsigned(place + 32u), 511u)][metal::min(unsigned(part), 3u)] = _e146;
+            float _e154 = x.low.z;
+            inputs_tile.inner[metal::min(unsigned(place + 32u), 511u)][metal::min(unsigned(part), 3u)] = _e154;
+            float _e162 = weights.low.w;
+            weights_tile.inner[metal::min(unsigned(place + 48u), 511u)][metal::min(unsigned(part), 3u)] = _e162;
+            float _e170 = x.low.w;
+            inputs_tile.inner[metal::min(unsigned(place + 48u), 511u)][metal::min(unsigned(part), 3u)] = _e170;
+            float _e178 = weights.high.x;
+            weights_tile.inner[metal::min(unsigned(place + 64u), 511u)][metal::min(unsigned(part), 3u)] = _e178;
+            float _e186 = x.high.x;
+            inputs_tile.inner[metal::min(unsigned(place + 64u), 511u)][metal::min(unsigned(part), 3u)] = _e186;
+            float _e194 = weights.high.y;
+            weights_tile.inner[metal::min(unsigned(place + 80u), 511u)][metal::min(unsigned(part), 3u)] = _e194;
+            float _e202 = x.high.y;
+            inputs_tile.inner[metal::min(unsigned(place + 80u), 511u)][metal::min(unsigned(part), 3u)] = _e202;
+            float _e210 = weights.high.z;
+            weights_tile.inner[metal::min(unsigned(place + 96u), 511u)][metal::min(unsigned(part), 3u)] = _e210;
+            float _e218 = x.high.z;
+            inputs_tile.inner[metal::min(unsigned(place + 96u), 511u)][metal::min(unsigned(part), 3u)] = _e218;
+            float _e226 = weights.high.w;
+            weights_tile.inner[metal::min(unsigned(place + 112u), 511u)][metal::min(unsigned(part), 3u)] = _e226;
+            float _e234 = x.high.w;
+            inputs_tile.inner[metal::min(unsigned(place + 112u), 511u)][metal::min(unsigned(part), 3u)] = _e234;
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
             column = 0u;
-            uint2 loop_bound_3 = uint2(4294967295u);
-            bool loop_init_3 = true;
+            uint2 loop_bound_1 = uint2(4294967295u);
+            bool loop_init_1 = true;
             while(true) {
-                if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
-                if (!loop_init_3) {
-                    uint _e221 = column;
-                    column = _e221 + 1u;
+                if (metal::all(loop_bound_1 == uint2(0u))) { break; }
+                loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
+                if (!loop_init_1) {
+                    uint _e271 = column;
+                    column = _e271 + 1u;
                 }
-                loop_init_3 = false;
-                uint _e183 = column;
-                if (_e183 < 32u) {
+                loop_init_1 = false;
+                uint _e237 = column;
+                if (_e237 < 32u) {
                 } else {
                     break;
                 }
                 {
-                    uint _e188 = column;
-                    metal::float4 w = weights_tile.inner[metal::min(unsigned((16u * _e188) + four_rows), 511u)];
-                    uint _e195 = column;
-                    metal::float4 v = inputs_tile.inner[metal::min(unsigned((16u * _e195) + four_tokens), 511u)];
-                    metal::float4 _e201 = sums.inner[0];
-                    sums.inner[0] = _e201 + (v.x * w);
-                    metal::float4 _e206 = sums.inner[1];
-                    sums.inner[1] = _e206 + (v.y * w);
-                    metal::float4 _e211 = sums.inner[2];
-                    sums.inner[2] = _e211 + (v.z * w);
-                    metal::float4 _e216 = sums.inner[3];
-                    sums.inner[3] = _e216 + (v.w * w);
+                    uint _e242 = column;
+                    metal::float4 w = weights_tile.inner[metal::min(unsigned((16u * _e242) + four_rows), 511u)];
+                    uint _e249 = column;
+                    metal::float4 v = inputs_tile.inner[metal::min(unsigned((16u * _e249) + four_tokens), 511u)];
+                    metal::float4 _e254 = sums0_;
+                    sums0_ = _e254 + (v.x * w);
+                    metal::float4 _e258 = sums1_;
+                    sums1_ = _e258 + (v.y * w);
+                    metal::float4 _e262 = sums2_;
+                    sums2_ = _e262 + (v.z * w);
+                    metal::float4 _e266 = sums3_;
+                    sums3_ = _e266 + (v.w * w);
                 }
             }
         }
     }
-    uint2 loop_bound_4 = uint2(4294967295u);
-    bool loop_init_4 = true;
-    while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
-        if (!loop_init_4) {
-            uint _e312 = t_1;
-            t_1 = _e312 + 1u;
-        }
-        loop_init_4 = false;
-        uint _e228 = t_1;
-        if (_e228 < 4u) {
-        } else {
-            break;
-        }
-        {
-            uint _e237 = t_1;
-            uint to_token = ((64u * group.y) + (4u * four_tokens)) + _e237;
-            r = 0u;
-            uint2 loop_bound_5 = uint2(4294967295u);
-            bool loop_init_5 = true;
-            while(true) {
-                if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-                loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
-                if (!loop_init_5) {
-                    uint _e309 = r;
-                    r = _e309 + 1u;
-                }
-                loop_init_5 = false;
-                uint _e241 = r;
-                if (_e241 < 4u) {
-                } else {
-                    break;
-                }
-                {
-                    uint _e250 = r;
-                    uint to_row = ((64u * group.x) + (4u * four_rows)) + _e250;
-                    uint _e254 = args.tokens;
-                    if (to_token < _e254) {
-                        uint _e260 = args.rows;
-                        local_2 = to_row < _e260;
-                    } else {
-                        local_2 = false;
-                    }
-                    bool _e263 = local_2;
-                    if (_e263) {
-                        uint _e264 = t_1;
-                        uint _e266 = r;
-                        float _e268 = sums.inner[metal::min(unsigned(_e264), 3u)][metal::min(unsigned(_e266), 3u)];
-                        y = _e268;
-                        uint _e272 = args.bias;
-                        if (_e272 != NOTHING) {
-                            float _e275 = y;
-                            uint _e278 = args.bias;
-                            float _e280 = vector(_e278 + to_row, vectors, _buffer_sizes);
-                            y = _e275 + _e280;
-                        }
-                        uint _e284 = args.to;
-                        uint _e287 = args.stride;
-                        uint at_4 = (_e284 + (to_token * _e287)) + to_row;
-                        uint _e293 = args.adds;
-                        if (_e293 != 0u) {
-                            float _e298 = arena[metal::min(unsigned(at_4), (_buffer_sizes.size0 - 0 - 4) / 4)];
-                            float _e301 = args.added;
-                            float _e302 = y;
-                            y = _e298 + (_e301 * _e302);
-                        }
-                        float _e307 = y;
-                        arena[metal::min(unsigned(at_4), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e307;
-                    }
-                }
-            }
-        }
-    }
+    uint to_row = (64u * group.x) + (4u * four_rows);
+    uint to_token = (64u * group.y) + (4u * four_tokens);
+    metal::float4 _e288 = sums0_;
+    put_four(to_token, to_row, _e288, arena, vectors, args, _buffer_sizes);
+    metal::float4 _e291 = sums1_;
+    put_four(to_token + 1u, to_row, _e291, arena, vectors, args, _buffer_sizes);
+    metal::float4 _e294 = sums2_;
+    put_four(to_token + 2u, to_row, _e294, arena, vectors, args, _buffer_sizes);
+    metal::float4 _e297 = sums3_;
+    put_four(to_token + 3u, to_row, _e297, arena, vectors, args, _buffer_sizes);
     return;
 }

@@ -42,6 +42,11 @@ struct Args {
 struct type_5 {
     float inner[512];
 };
+constant uint EACH = 4u;
+constant uint EACH_GATED = 2u;
+constant uint PRODUCT_THREADS = 64u;
+constant uint PRODUCT_ROWS = 8u;
+constant uint GATED_ROWS = 4u;
 constant uint THREADS = 256u;
 constant uint LANES = 32u;
 constant uint ROWS = 8u;
