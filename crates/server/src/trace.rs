@@ -5,7 +5,6 @@
 //! never waits, and spans that find no room are counted and dropped. Knows no engine and no dialect; no word of what was said is in a
 //! span.
 
-use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -300,8 +299,7 @@ impl Parent {
             if !parent.state.is_empty() {
                 parent.state.push(',');
             }
-            // Memory always takes it.
-            _ = write!(parent.state, "{state}");
+            parent.state.push_str(state);
         }
         if parent.state.len() > STATE_BYTES_MAX {
             parent.state.clear();
@@ -363,14 +361,14 @@ impl Exporter {
                 };
             }
             if !batch.is_empty() {
-                self.send(&agent, batch);
+                self.send(&agent, &batch);
             }
             // Whoever asked may not wait any more.
             ended.into_iter().for_each(|done| _ = done.send(()));
         }
     }
 
-    fn send(&mut self, agent: &ureq::Agent, batch: Vec<Json>) {
+    fn send(&mut self, agent: &ureq::Agent, batch: &[Json]) {
         let count = batch.len() as u64;
         let request = agent.post(self.collector.0.clone()).content_type("application/json");
         let failure = match request.send(export(batch).to_string()) {
@@ -399,7 +397,7 @@ impl Exporter {
 }
 
 /// What the collector is sent.
-fn export(spans: Vec<Json>) -> Json {
+fn export(spans: &[Json]) -> Json {
     let version = env!("CARGO_PKG_VERSION");
     json!({ "resourceSpans": [{
         "resource": { "attributes": [text("service.name", "kauri"), text("service.version", version)] },
