@@ -195,7 +195,7 @@ impl Doors {
         let name = host.map(name_of_host).unwrap_or_default();
         // Beyond loopback any name may be ours, unless names were given.
         let any = !self.is_loopback && self.hosts.is_empty();
-        if crate::broken(1) || any || is_loopback_name(name) || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name)) {
+        if any || is_loopback_name(name) || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name)) {
             return Ok(());
         }
         let name: String = name.chars().take(100).collect();

@@ -126,7 +126,7 @@ impl Tracer {
         if parent.as_ref().is_some_and(|parent| !parent.is_recorded) {
             return None;
         }
-        let trace = parent.as_ref().filter(|_| !crate::broken(15)).map_or_else(|| random_digits() + &random_digits(), |parent| parent.trace.clone());
+        let trace = parent.as_ref().map_or_else(|| random_digits() + &random_digits(), |parent| parent.trace.clone());
         Some(Span(Arc::new(Mutex::new(Facts {
             trace,
             id: random_digits(),
