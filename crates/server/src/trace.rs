@@ -56,7 +56,7 @@ impl Collector {
     }
 }
 
-/// Begins spans, and has them sent when they are over.
+/// Has spans sent when they are over.
 pub struct Tracer {
     queue: SyncSender<Message>,
     metrics: Arc<Metrics>,
@@ -120,28 +120,6 @@ impl Tracer {
         Ok(Self { queue, metrics })
     }
 
-    /// A request begins; nothing where its caller says that its trace is not recorded.
-    pub fn begin(&self, headers: &HeaderMap, name: String, request_id: String) -> Option<Span> {
-        let parent = Parent::of(headers);
-        if parent.as_ref().is_some_and(|parent| !parent.is_recorded) {
-            return None;
-        }
-        let trace = parent.as_ref().map_or_else(|| random_digits() + &random_digits(), |parent| parent.trace.clone());
-        Some(Span(Arc::new(Mutex::new(Facts {
-            trace,
-            id: random_digits(),
-            parent,
-            name,
-            request_id,
-            came: SystemTime::now(),
-            start: Instant::now(),
-            status: 0,
-            is_complete: false,
-            has_failed: false,
-            answers: None,
-        }))))
-    }
-
     /// Ends a span with the body of the response.
     pub fn until_end_of(&self, span: Span, status: u16, body: Body) -> Body {
         span.facts().status = status;
@@ -165,6 +143,28 @@ impl Tracer {
 }
 
 impl Span {
+    /// A request begins; nothing where its caller says that its trace is not recorded.
+    pub fn begin(headers: &HeaderMap, name: String, request_id: String) -> Option<Self> {
+        let parent = Parent::of(headers);
+        if parent.as_ref().is_some_and(|parent| !parent.is_recorded) {
+            return None;
+        }
+        let trace = parent.as_ref().map_or_else(|| random_digits() + &random_digits(), |parent| parent.trace.clone());
+        Some(Self(Arc::new(Mutex::new(Facts {
+            trace,
+            id: random_digits(),
+            parent,
+            name,
+            request_id,
+            came: SystemTime::now(),
+            start: Instant::now(),
+            status: 0,
+            is_complete: false,
+            has_failed: false,
+            answers: None,
+        }))))
+    }
+
     /// One of its answers is over, by this model.
     pub fn answered(&self, model: &str, done: &Done) {
         let mut facts = self.facts();
@@ -453,7 +453,7 @@ mod tests {
         let (queue, spans) = sync_channel(WAITING_MAX);
         let tracer = Tracer { queue, metrics: Arc::clone(&metrics) };
         for _ in 0..3 * WAITING_MAX {
-            let span = tracer.begin(&HeaderMap::new(), "POST /".to_owned(), "r".to_owned()).expect("it is recorded");
+            let span = Span::begin(&HeaderMap::new(), "POST /".to_owned(), "r".to_owned()).expect("it is recorded");
             drop(tracer.until_end_of(span, 200, Body::empty()));
         }
         assert_eq!(metrics.spans_lost.load(Ordering::Relaxed), 2 * WAITING_MAX as u64);
@@ -462,10 +462,8 @@ mod tests {
 
     #[test]
     fn what_is_not_to_be_recorded_is_not() {
-        let (queue, _spans) = sync_channel(1);
-        let tracer = Tracer { queue, metrics: Arc::default() };
         let mut headers = HeaderMap::new();
         headers.insert("traceparent", format!("00-{TRACE}-{CALLER}-00").parse().unwrap());
-        assert!(tracer.begin(&headers, String::new(), String::new()).is_none());
+        assert!(Span::begin(&headers, String::new(), String::new()).is_none());
     }
 }
