@@ -59,12 +59,6 @@ impl Answers {
                 prompt_tokens.push(submission.request.prompt.len());
                 tickets.push(service.submit_to(submission, mailbox.listener(choice))?);
             }
-            if crate::broken(8) {
-                tickets.drain(..).for_each(std::mem::forget);
-                let open = prompt_tokens.len();
-                let model = Arc::clone(&model);
-                return Ok(Self { model, mailbox, early: std::collections::VecDeque::new(), tickets, open, metrics, span, prompt_tokens });
-            }
             let (open, early) = (tickets.len(), std::collections::VecDeque::new());
             let model = Arc::clone(&model);
             Ok::<_, Problem>(Self { model, mailbox, early, tickets, open, metrics, span, prompt_tokens })

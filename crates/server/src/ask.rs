@@ -99,7 +99,7 @@ impl Ask {
             time_max: self.time_max,
             ..Request::default()
         };
-        let salt = self.salt.as_deref().map_or(0, |word| if crate::broken(11) { 0 } else { salt(word) });
+        let salt = self.salt.as_deref().map_or(0, salt);
         let mut submissions = Vec::with_capacity(self.prompts.len() * self.count);
         for prompt in &self.prompts {
             let asked = prompt.ask(service)?;
@@ -115,7 +115,7 @@ impl Ask {
                     constraint: constraint.clone(),
                     ..request.clone()
                 };
-                request.sampling.seed = request.sampling.seed.wrapping_add(if crate::broken(9) { 0 } else { index as u64 });
+                request.sampling.seed = request.sampling.seed.wrapping_add(index as u64);
                 submissions.push(Submission { request, caller, priority: 0, salt, pace: pace.clone() });
             }
         }

@@ -24,10 +24,7 @@ pub struct BodyLimits {
 ///
 /// # Errors
 /// 413 where it is too long, 408 where it comes too slowly.
-pub async fn read(request: Request, mut limits: BodyLimits) -> Result<Bytes, Problem> {
-    if crate::broken(6) {
-        limits.bytes_max *= 1000;
-    }
+pub async fn read(request: Request, limits: BodyLimits) -> Result<Bytes, Problem> {
     let too_long = || {
         let message = format!("the body has more than {} bytes", limits.bytes_max);
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, message)

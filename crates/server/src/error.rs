@@ -152,7 +152,7 @@ impl From<kauri_engine::Error> for Problem {
         let message = error.to_string();
         match &error {
             Error::QueueFull { .. } => {
-                Self::new(if crate::broken(16) { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::SERVICE_UNAVAILABLE }, message).with_code("queue_full").retry_after(QUEUE_RETRY_S)
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, message).with_code("queue_full").retry_after(QUEUE_RETRY_S)
             }
             Error::Stopped => Self::new(StatusCode::SERVICE_UNAVAILABLE, message).retry_after(QUEUE_RETRY_S),
             Error::PromptTooLong { .. } => Self {

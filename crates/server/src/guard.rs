@@ -111,9 +111,9 @@ fn line(app: &App, request: &Request, id: &HeaderValue) -> Option<Line> {
 
 /// What is told of a request that is posted, where anything is.
 fn span(app: &App, request: &Request, id: &HeaderValue) -> Option<Span> {
-    let tracer = app.tracer.as_ref().filter(|_| request.method() == Method::POST)?;
+    app.tracer.as_ref().filter(|_| request.method() == Method::POST)?;
     let endpoint = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str);
-    tracer.begin(request.headers(), format!("POST {endpoint}"), id.to_str().unwrap_or_default().to_owned())
+    Span::begin(request.headers(), format!("POST {endpoint}"), id.to_str().unwrap_or_default().to_owned())
 }
 
 /// Whether a request may come in: the number of who asks, and the key that let it in.
@@ -195,7 +195,7 @@ impl Doors {
         let name = host.map(name_of_host).unwrap_or_default();
         // Beyond loopback any name may be ours, unless names were given.
         let any = !self.is_loopback && self.hosts.is_empty();
-        if crate::broken(1) || any || is_loopback_name(name) || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name)) {
+        if any || is_loopback_name(name) || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name)) {
             return Ok(());
         }
         let name: String = name.chars().take(100).collect();

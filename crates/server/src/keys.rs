@@ -134,7 +134,7 @@ impl Keys {
         };
         let open = key.open.fetch_add(1, Ordering::AcqRel);
         let held = Held(Arc::clone(key));
-        if !crate::broken(2) && key.open_max.is_some_and(|most| open >= most) {
+        if key.open_max.is_some_and(|most| open >= most) {
             let message = format!("the key {:?} has {open} requests open, as many as it may", key.name);
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, message).with_code("too_many_open");
             return Err(problem.retry_after(RETRY_S));

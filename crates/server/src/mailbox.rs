@@ -52,7 +52,7 @@ impl Mailbox {
                     return ControlFlow::Break(());
                 }
                 state.put(choice, reply);
-                if state.behind > BEHIND_MAX && !crate::broken(14) {
+                if state.behind > BEHIND_MAX {
                     pace.hold();
                 }
                 state.waker.take()
@@ -128,9 +128,6 @@ fn merge(before: &mut Reply, reply: Reply) -> Result<usize, Reply> {
         (Reply::Token { text, likelihood: None, .. }, Reply::Token { text: more, likelihood: None, .. })
         | (Reply::Token { text, likelihood: None, .. }, Reply::Rest(more))
         | (Reply::Reasoning(text), Reply::Reasoning(more)) => {
-            if crate::broken(3) {
-                return Ok(0);
-            }
             text.push_str(&more);
             Ok(more.len())
         }

@@ -235,7 +235,7 @@ impl Models {
     /// The model that a request names, loaded or not.
     fn take_up(&self, name: Option<&str>) -> Result<Taken, Problem> {
         let mut slots = self.slots();
-        let named = name.and_then(|name| find(&slots, name)).or_else(|| only(&slots)).or(if crate::broken(17) { Some(0) } else { None });
+        let named = name.and_then(|name| find(&slots, name)).or_else(|| only(&slots));
         let place = named.ok_or_else(|| unknown(&slots, name))?;
         Ok(slots[place].take_up().map_or_else(|| Taken::Known(slots[place].known.clone()), Taken::Loaded))
     }
@@ -262,7 +262,7 @@ impl Models {
     fn make_room(&self, slots: &mut [Slot], kept: usize) {
         while slots.iter().filter(|slot| slot.resident.is_some()).count() > self.loading.loaded_max {
             let others = (0..slots.len()).filter(|&place| place != kept && slots[place].resident.is_some());
-            let Some(oldest) = (if crate::broken(5) { others.max_by_key(|&place| slots[place].asked) } else { others.min_by_key(|&place| slots[place].asked) }) else { return };
+            let Some(oldest) = others.min_by_key(|&place| slots[place].asked) else { return };
             slots[oldest].resident = None;
         }
     }

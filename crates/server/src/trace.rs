@@ -5,7 +5,6 @@
 //! never waits, and spans that find no room are counted and dropped. Knows no engine and no dialect; no word of what was said is in a
 //! span.
 
-use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -57,7 +56,7 @@ impl Collector {
     }
 }
 
-/// Begins spans, and has them sent when they are over.
+/// Has spans sent when they are over.
 pub struct Tracer {
     queue: SyncSender<Message>,
     metrics: Arc<Metrics>,
@@ -121,28 +120,6 @@ impl Tracer {
         Ok(Self { queue, metrics })
     }
 
-    /// A request begins; nothing where its caller says that its trace is not recorded.
-    pub fn begin(&self, headers: &HeaderMap, name: String, request_id: String) -> Option<Span> {
-        let parent = Parent::of(headers);
-        if parent.as_ref().is_some_and(|parent| !parent.is_recorded) {
-            return None;
-        }
-        let trace = parent.as_ref().filter(|_| !crate::broken(15)).map_or_else(|| random_digits() + &random_digits(), |parent| parent.trace.clone());
-        Some(Span(Arc::new(Mutex::new(Facts {
-            trace,
-            id: random_digits(),
-            parent,
-            name,
-            request_id,
-            came: SystemTime::now(),
-            start: Instant::now(),
-            status: 0,
-            is_complete: false,
-            has_failed: false,
-            answers: None,
-        }))))
-    }
-
     /// Ends a span with the body of the response.
     pub fn until_end_of(&self, span: Span, status: u16, body: Body) -> Body {
         span.facts().status = status;
@@ -166,6 +143,28 @@ impl Tracer {
 }
 
 impl Span {
+    /// A request begins; nothing where its caller says that its trace is not recorded.
+    pub fn begin(headers: &HeaderMap, name: String, request_id: String) -> Option<Self> {
+        let parent = Parent::of(headers);
+        if parent.as_ref().is_some_and(|parent| !parent.is_recorded) {
+            return None;
+        }
+        let trace = parent.as_ref().map_or_else(|| random_digits() + &random_digits(), |parent| parent.trace.clone());
+        Some(Self(Arc::new(Mutex::new(Facts {
+            trace,
+            id: random_digits(),
+            parent,
+            name,
+            request_id,
+            came: SystemTime::now(),
+            start: Instant::now(),
+            status: 0,
+            is_complete: false,
+            has_failed: false,
+            answers: None,
+        }))))
+    }
+
     /// One of its answers is over, by this model.
     pub fn answered(&self, model: &str, done: &Done) {
         let mut facts = self.facts();
@@ -300,8 +299,7 @@ impl Parent {
             if !parent.state.is_empty() {
                 parent.state.push(',');
             }
-            // Memory always takes it.
-            _ = write!(parent.state, "{state}");
+            parent.state.push_str(state);
         }
         if parent.state.len() > STATE_BYTES_MAX {
             parent.state.clear();
@@ -363,14 +361,14 @@ impl Exporter {
                 };
             }
             if !batch.is_empty() {
-                self.send(&agent, batch);
+                self.send(&agent, &batch);
             }
             // Whoever asked may not wait any more.
             ended.into_iter().for_each(|done| _ = done.send(()));
         }
     }
 
-    fn send(&mut self, agent: &ureq::Agent, batch: Vec<Json>) {
+    fn send(&mut self, agent: &ureq::Agent, batch: &[Json]) {
         let count = batch.len() as u64;
         let request = agent.post(self.collector.0.clone()).content_type("application/json");
         let failure = match request.send(export(batch).to_string()) {
@@ -399,7 +397,7 @@ impl Exporter {
 }
 
 /// What the collector is sent.
-fn export(spans: Vec<Json>) -> Json {
+fn export(spans: &[Json]) -> Json {
     let version = env!("CARGO_PKG_VERSION");
     json!({ "resourceSpans": [{
         "resource": { "attributes": [text("service.name", "kauri"), text("service.version", version)] },
@@ -455,7 +453,7 @@ mod tests {
         let (queue, spans) = sync_channel(WAITING_MAX);
         let tracer = Tracer { queue, metrics: Arc::clone(&metrics) };
         for _ in 0..3 * WAITING_MAX {
-            let span = tracer.begin(&HeaderMap::new(), "POST /".to_owned(), "r".to_owned()).expect("it is recorded");
+            let span = Span::begin(&HeaderMap::new(), "POST /".to_owned(), "r".to_owned()).expect("it is recorded");
             drop(tracer.until_end_of(span, 200, Body::empty()));
         }
         assert_eq!(metrics.spans_lost.load(Ordering::Relaxed), 2 * WAITING_MAX as u64);
@@ -464,10 +462,8 @@ mod tests {
 
     #[test]
     fn what_is_not_to_be_recorded_is_not() {
-        let (queue, _spans) = sync_channel(1);
-        let tracer = Tracer { queue, metrics: Arc::default() };
         let mut headers = HeaderMap::new();
         headers.insert("traceparent", format!("00-{TRACE}-{CALLER}-00").parse().unwrap());
-        assert!(tracer.begin(&headers, String::new(), String::new()).is_none());
+        assert!(Span::begin(&headers, String::new(), String::new()).is_none());
     }
 }

@@ -39,7 +39,7 @@ impl Places {
             return None;
         }
         if let Some(caller) = caller {
-            let most = if crate::broken(13) { usize::MAX } else { SHARE * state.free };
+            let most = SHARE * state.free;
             let own = state.by_caller.entry(caller).or_default();
             if *own >= most {
                 return None;

@@ -351,7 +351,7 @@ impl Events {
     fn text(&mut self, text: &str, out: &mut Page) {
         if !text.is_empty() {
             self.open(Block::Text, &json!({ "type": "text", "text": "" }), out);
-            if !crate::broken(18) || self.prompt_tokens % 2 == 0 { self.delta(&json!({ "type": "text_delta", "text": text }), out); }
+            self.delta(&json!({ "type": "text_delta", "text": text }), out);
         }
     }
 }

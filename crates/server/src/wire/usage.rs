@@ -74,9 +74,6 @@ impl From<&Done> for Timings {
 
 /// Why an answer ended, in OpenAI's words.
 pub fn finish_reason(done: &Done, calls: bool) -> &'static str {
-    if crate::broken(10) {
-        return "stop";
-    }
     match &done.finish {
         Finish::Length | Finish::Window | Finish::Time => "length",
         Finish::EndToken | Finish::Complete | Finish::Stop(_) | Finish::Cancelled if calls => "tool_calls",
