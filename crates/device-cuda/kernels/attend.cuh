@@ -15,6 +15,16 @@ struct AttendTile {
     int table;         // where its page table begins in `pages`
 };
 
+// What decode does to queries, and to the keys and values of the new tokens, ahead of attention: norms of heads, ropes, the cache. Without `key`
+// that was done before.
+struct Turning {
+    const float *key, *value;        // (tokens, kv_heads, head_dim), or null
+    const float *q_norm, *k_norm;    // (head_dim), or null
+    const float2* turns;             // (tokens, pairs): cosines and sines, or null
+    int pairs, halves;               // halves: a pair is values i and i + pairs, else neighbours
+    float q_epsilon, k_epsilon;
+};
+
 struct Attend {
     const float* q;             // (tokens, heads, head_dim)
     float* to;                  // (tokens, heads, head_dim), or null
@@ -36,6 +46,7 @@ struct Attend {
     int splits;                 // decode: the most parts of a context; even, at most 64
     int split_tokens;           // decode: the least tokens of a part, a multiple of 64
     float scale, soft_cap;      // soft_cap 0: none
+    Turning turning;            // decode
 };
 
 static constexpr int TILE_TOKENS = 64;
@@ -83,11 +94,14 @@ template <int DIM> struct Copier {
         const int which = token / p.page_tokens;
         return live ? pages[which] * p.page_stride + head * p.head_stride + (token - which * p.page_tokens) * p.token_stride : 0;
     }
-    __device__ __forceinline__ void begin_tile(const Attend& p, const int* pages, int head, int first, int end, u8* memory, int turn) {
+    // Token `late` is left out, or with ONLY_LATE all others are: it comes when it is in the cache.
+    template <bool ONLY_LATE = false>
+    __device__ __forceinline__ void begin_tile(const Attend& p, const int* pages, int head, int first, int end, u8* memory, int turn, int late = -1) {
         constexpr int BYTES = Tiles<DIM>::BYTES, CHUNKS = DIM / 8;
 #pragma unroll
         for (int i = 0; i < TILE_TOKENS / 16; i++) {
             const int row = i * 16 + threadIdx.x / 8;
+            if ((first + row == late) != ONLY_LATE) continue;
             const bool live = first + row < end;
             const long at0 = place(p, pages, head, first + row, live);
             if (!p.key_scales) {
@@ -156,6 +170,13 @@ template <int DIM> struct Rows {
     float most[2], sum[2];  // in units of log2; `sum` is this lane's share
 };
 
+// Two to a power; what is too small for a normal number is zero.
+static __device__ __forceinline__ float power_of_two(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // The scores of COUNT * 8 tokens from `first`, to weights, and those into the running softmax. `keys` and `values`: the rows of the first token.
 template <int DIM, int COUNT>
 static __device__ __forceinline__ void take_in(const Attend& p, const u32 (&q)[DIM / 16][4], u32 keys, u32 values, int first, const Sight (&sight)[2], Rows<DIM>& rows) {
@@ -174,40 +195,55 @@ static __device__ __forceinline__ void take_in(const Attend& p, const u32 (&q)[D
             mma_half(s[n + 1], q[k], m[2], m[3]);
         }
     }
-    float most[2] = {rows.most[0], rows.most[1]};
+    // Where all rows see all tokens, as they mostly do, nothing is masked, and the scale goes with the exponent.
+    const bool whole = p.soft_cap <= 0 && p.scale > 0 && first >= max(sight[0].first, sight[1].first) && first + COUNT * 8 <= min(sight[0].last, sight[1].last);
+    const bool plain = __all_sync(~0u, whole);
+    const float factor = plain ? p.scale * LOG2_E : 1.0f;
+    float most[2] = {-INFINITY, -INFINITY};
+    if (plain) {
 #pragma unroll
-    for (int n = 0; n < COUNT; n++) {
+        for (int n = 0; n < COUNT; n++) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const int token = first + n * 8 + (lane & 3) * 2 + (i & 1), half = i >> 1;
-            float v = s[n][i] * p.scale;
-            if (p.soft_cap > 0) v = p.soft_cap * (1.0f - 2.0f / (1.0f + __expf(2.0f * v / p.soft_cap)));
-            v = token >= sight[half].first && token < sight[half].last ? v * LOG2_E : -INFINITY;
-            s[n][i] = v;
-            most[half] = fmaxf(most[half], v);
+            for (int i = 0; i < 4; i++) most[i >> 1] = fmaxf(most[i >> 1], s[n][i]);
+        }
+    } else {
+#pragma unroll
+        for (int n = 0; n < COUNT; n++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int token = first + n * 8 + (lane & 3) * 2 + (i & 1), half = i >> 1;
+                float v = s[n][i] * p.scale;
+                if (p.soft_cap > 0) v = p.soft_cap * (1.0f - 2.0f / (1.0f + __expf(2.0f * v / p.soft_cap)));
+                v = token >= sight[half].first && token < sight[half].last ? v * LOG2_E : -INFINITY;
+                s[n][i] = v;
+                most[half] = fmaxf(most[half], v);
+            }
         }
     }
-    float keep[2];
+    float keep[2], base[2];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         most[h] = fmaxf(most[h], __shfl_xor_sync(~0u, most[h], 1));
         most[h] = fmaxf(most[h], __shfl_xor_sync(~0u, most[h], 2));
+        most[h] = fmaxf(rows.most[h], most[h] * factor);
         // A row that has seen nothing yet keeps zeros.
-        keep[h] = most[h] == -INFINITY ? 1.0f : exp2f(rows.most[h] - most[h]);
+        keep[h] = most[h] == -INFINITY ? 1.0f : power_of_two(rows.most[h] - most[h]);
+        base[h] = most[h] == -INFINITY ? 0.0f : most[h];
         rows.most[h] = most[h];
         rows.sum[h] *= keep[h];
     }
-    const float base[2] = {most[0] == -INFINITY ? 0.0f : most[0], most[1] == -INFINITY ? 0.0f : most[1]};
 #pragma unroll
     for (int n = 0; n < COUNT; n++) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            s[n][i] = exp2f(s[n][i] - base[i >> 1]);
+            s[n][i] = power_of_two(fmaf(s[n][i], factor, -base[i >> 1]));
             rows.sum[i >> 1] += s[n][i];
         }
     }
+    if (__any_sync(~0u, keep[0] != 1.0f || keep[1] != 1.0f)) {
 #pragma unroll
-    for (int d = 0; d < DIM / 8; d++) rows.mixed[d][0] *= keep[0], rows.mixed[d][1] *= keep[0], rows.mixed[d][2] *= keep[1], rows.mixed[d][3] *= keep[1];
+        for (int d = 0; d < DIM / 8; d++) rows.mixed[d][0] *= keep[0], rows.mixed[d][1] *= keep[0], rows.mixed[d][2] *= keep[1], rows.mixed[d][3] *= keep[1];
+    }
     const u32 value = values + ((lane & 7) + (lane >> 3 & 1) * 8) * Tiles<DIM>::ROW + (lane >> 4) * 16;
 #pragma unroll
     for (int n = 0; n < COUNT; n += 2) {
@@ -306,12 +342,133 @@ static __device__ __forceinline__ void attend_prefill(const Attend& p) {
     }
 }
 
+// Decode's own preparation, by four warps: the heads of a group's queries into shared memory, in half precision; and in the block that has the new
+// token its key and value into the cache. A warp has TASKS heads at a time, and asks for all that it reads of them before it uses any.
+template <int DIM> struct Turner {
+    static constexpr int EACH = (DIM + 31) / 32, ROW = DIM / 2 + 4;  // of queries in shared memory, in words: neighbouring rows begin four banks apart
+    static constexpr int TASKS = DIM <= 128 ? 3 : 2, TURNS = (DIM / 2 + 31) / 32;
+    float q_norm[EACH], k_norm[EACH];
+
+    // What was there before the previous grid.
+    __device__ __forceinline__ void prepare(const Turning& t) {
+        const int lane = threadIdx.x & 31;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const bool live = DIM % 32 == 0 || lane + 32 * i < DIM;
+            q_norm[i] = t.q_norm && live ? t.q_norm[lane + 32 * i] : 1.0f;
+            k_norm[i] = t.k_norm && live ? t.k_norm[lane + 32 * i] : 1.0f;
+        }
+    }
+    // Norm and rope of a head whose value lane + 32 i is x[i], to `own`, the warp's memory.
+    static __device__ __forceinline__ void turn(const Turning& t, const float (&norm)[EACH], bool is_normed, float epsilon, const float2 (&turns)[TURNS], bool is_turned, float (&x)[EACH], float* own) {
+        const int lane = threadIdx.x & 31;
+        float factor = 1.0f;
+        if (is_normed) {
+            float squares = 0.0f;
+#pragma unroll
+            for (int i = 0; i < EACH; i++) squares += x[i] * x[i];
+            factor = 1.0f / sqrtf(warp_sum(squares) / DIM + epsilon);
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const int at = lane + 32 * i;
+            if (DIM % 32 == 0 || at < DIM) own[at] = is_normed ? x[i] * factor * norm[i] : x[i];
+        }
+        __syncwarp();
+        if (is_turned) {
+#pragma unroll
+            for (int i = 0; i < TURNS; i++) {
+                const int pair = lane + 32 * i;
+                if (pair >= t.pairs) break;
+                const int first = t.halves ? pair : 2 * pair, second = t.halves ? pair + t.pairs : 2 * pair + 1;
+                const float a = own[first], b = own[second];
+                own[first] = a * turns[i].x - b * turns[i].y;
+                own[second] = b * turns[i].x + a * turns[i].y;
+            }
+            __syncwarp();
+        }
+    }
+    // A head to its place in the cache: as halves, or as codes with a scale for 32.
+    static __device__ __forceinline__ void store(const float* own, const u8* to, const u16* scales, long at) {
+        const int lane = threadIdx.x & 31;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            const int dim = lane + 32 * i;
+            const float x = DIM % 32 == 0 || dim < DIM ? own[dim] : 0.0f;
+            if (scales) {
+                const float most = warp_max(fabsf(x)), scale = most / 127.0f;
+                const int code = most > 0.0f ? (int)rintf(x / scale) : 0;
+                if (lane == 0) const_cast<u16*>(scales)[(at + 32 * i) >> 5] = float_to_half(scale);
+                const_cast<u8*>(to)[at + dim] = (u8)code;
+            } else if (DIM % 32 == 0 || dim < DIM) {
+                reinterpret_cast<u16*>(const_cast<u8*>(to))[at + dim] = float_to_half(x);
+            }
+        }
+    }
+    // Heads head0 to head0 + heads of a token; with `stores` its key and value too. `place` gives where those go, and is asked late.
+    template <class Place>
+    __device__ __forceinline__ void run(const Attend& p, int token, int head0, int heads, int kv_head, bool stores, const Place& place, u8* memory) const {
+        const Turning& t = p.turning;
+        const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, tasks = heads + (stores ? 2 : 0);
+        u32* queries = reinterpret_cast<u32*>(memory);
+        float* own = reinterpret_cast<float*>(memory + 16 * ROW * 4) + warp * DIM;
+        const size_t query = ((size_t)token * p.heads + head0) * DIM, key = ((size_t)token * p.kv_heads + kv_head) * DIM;
+        float2 turns[TURNS];
+#pragma unroll
+        for (int i = 0; i < TURNS; i++) turns[i] = t.turns && lane + 32 * i < t.pairs ? t.turns[(size_t)token * t.pairs + lane + 32 * i] : make_float2(1, 0);
+#pragma unroll 1
+        for (int task0 = warp; task0 < tasks; task0 += 4 * TASKS) {
+            float x[TASKS][EACH];
+#pragma unroll
+            for (int k = 0; k < TASKS; k++) {
+                const int task = task0 + 4 * k;
+                const float* from = task < heads ? p.q + query + (size_t)task * DIM : (task == heads ? t.key : t.value) + key;
+#pragma unroll
+                for (int i = 0; i < EACH; i++) x[k][i] = task < tasks && (DIM % 32 == 0 || lane + 32 * i < DIM) ? from[lane + 32 * i] : 0.0f;
+            }
+#pragma unroll
+            for (int k = 0; k < TASKS; k++) {
+                const int task = task0 + 4 * k;
+                if (task >= tasks) break;
+                if (task < heads) {
+                    turn(t, q_norm, t.q_norm, t.q_epsilon, turns, t.turns, x[k], own);
+#pragma unroll
+                    for (int i = 0; i < (DIM / 2 + 31) / 32; i++)
+                        if (DIM % 64 == 0 || lane + 32 * i < DIM / 2) queries[task * ROW + lane + 32 * i] = pack_half(own[2 * (lane + 32 * i)], own[2 * (lane + 32 * i) + 1]);
+                } else if (task == heads) {
+                    turn(t, k_norm, t.k_norm, t.k_epsilon, turns, t.turns, x[k], own);
+                    store(own, p.keys, p.key_scales, place());
+                } else {
+                    turn(t, k_norm, false, 0.0f, turns, false, x[k], own);
+                    store(own, p.values, p.value_scales, place());
+                }
+            }
+        }
+    }
+    // The left operand of the products out of shared memory.
+    static __device__ __forceinline__ void load(const u8* memory, int heads, u32 (&q)[DIM / 16][4]) {
+        const int lane = threadIdx.x & 31;
+        const u32* queries = reinterpret_cast<const u32*>(memory);
+#pragma unroll
+        for (int k = 0; k < DIM / 16; k++) {
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int row = lane / 4 + 8 * (i & 1);
+                q[k][i] = row < heads ? queries[row * ROW + k * 8 + (i >> 1) * 4 + (lane & 3)] : 0;
+            }
+        }
+    }
+};
+
 template <int DIM>
 static __device__ __forceinline__ void attend_decode(const Attend& p) {
     extern __shared__ __align__(16) u8 memory[];
     __shared__ float mosts[4][16], totals[4][16];
     __shared__ int arrived;
     release_next_grid();
+    Turner<DIM> turner;
+    if (p.turning.key) turner.prepare(p.turning);
     wait_for_previous_grid();
     const int group = p.heads / p.kv_heads, sixteens = (group + 15) / 16;
     const int kv_head = blockIdx.y / sixteens, head0 = kv_head * group + blockIdx.y % sixteens * 16, heads = min(group - blockIdx.y % sixteens * 16, 16);
@@ -331,8 +488,17 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
     int done = 0;
     for (int part = blockIdx.x; part < parts; part += gridDim.x, done++) {
         const int begin = start + part * each, end = min(begin + each, all.last);
-        next.begin_tile(p, pages, kv_head, begin, end, memory, 0);
-        if (done == 0) {
+        const bool turns = p.turning.key && done == 0, stores = p.turning.key && part == parts - 1;
+        next.begin_tile(p, pages, kv_head, begin, end, memory, 0, stores ? tile.position : -1);
+        if (turns || stores) {
+            u8* queries = memory + 4 * Tiles<DIM>::BYTES;
+            turner.run(p, tile.token, head0, heads, kv_head, stores, [&] { return next.place(p, pages, kv_head, tile.position, true); }, queries);
+            // What this block has stored it copies itself, now or with a later tile.
+            __threadfence_block();
+            __syncthreads();
+            if (stores) next.template begin_tile<true>(p, pages, kv_head, begin, end, memory, 0, tile.position);
+            Turner<DIM>::load(queries, heads, q);
+        } else if (done == 0) {
             const float* at[2];
 #pragma unroll
             for (int h = 0; h < 2; h++) at[h] = lane / 4 + 8 * h < heads ? p.q + ((size_t)tile.token * p.heads + head0 + lane / 4 + 8 * h) * DIM : nullptr;

@@ -78,25 +78,27 @@ static __device__ __forceinline__ void measure_row(const float* from, const RowN
     factor = 1.0f / sqrtf(block_sum(sum) / columns + norm.epsilon);
 }
 
+// Four values of a row to what the next product reads.
+static __device__ __forceinline__ void turn_four(const float* from, const RowNorm& norm, float mean, float factor, int columns, int i, const RowOutputs& to, size_t row) {
+    const bool live = i < columns;
+    float4 v = make_float4(0, 0, 0, 0);
+    if (live) {
+        v = *reinterpret_cast<const float4*>(from + i);
+        if (norm.weight) {
+            const float4 w = *reinterpret_cast<const float4*>(norm.weight + i);
+            v.x = (v.x - mean) * factor * w.x, v.y = (v.y - mean) * factor * w.y, v.z = (v.z - mean) * factor * w.z, v.w = (v.w - mean) * factor * w.w;
+        }
+        if (norm.bias) {
+            const float4 b = *reinterpret_cast<const float4*>(norm.bias + i);
+            v.x += b.x, v.y += b.y, v.z += b.z, v.w += b.w;
+        }
+    }
+    write_four(to, row, columns, i, v, live);
+}
+
 // The whole block turns a row into what the next product reads. The same number of threads gives the same bits, wherever the row goes.
 static __device__ __forceinline__ void turn_row(const float* from, const RowNorm& norm, int columns, const RowOutputs& to, size_t row) {
     float mean, factor;
     measure_row(from, norm, columns, mean, factor);
-    for (int start = threadIdx.x / 32 * 128; start < columns; start += blockDim.x * 4) {
-        const int i = start + threadIdx.x % 32 * 4;
-        const bool live = i < columns;
-        float4 v = make_float4(0, 0, 0, 0);
-        if (live) {
-            v = *reinterpret_cast<const float4*>(from + i);
-            if (norm.weight) {
-                const float4 w = *reinterpret_cast<const float4*>(norm.weight + i);
-                v.x = (v.x - mean) * factor * w.x, v.y = (v.y - mean) * factor * w.y, v.z = (v.z - mean) * factor * w.z, v.w = (v.w - mean) * factor * w.w;
-            }
-            if (norm.bias) {
-                const float4 b = *reinterpret_cast<const float4*>(norm.bias + i);
-                v.x += b.x, v.y += b.y, v.z += b.z, v.w += b.w;
-            }
-        }
-        write_four(to, row, columns, i, v, live);
-    }
+    for (int start = threadIdx.x / 32 * 128; start < columns; start += blockDim.x * 4) turn_four(from, norm, mean, factor, columns, start + threadIdx.x % 32 * 4, to, row);
 }

@@ -27,6 +27,44 @@ DEVICE int first_largest(const float *keys, const u8 *taken, int count, int lane
     return best;
 }
 
+// A value as a number whose order is that of the values; both zeros are the same. Never 0.
+DEVICE u32 ordered(float value) {
+    u32 bits = __float_as_uint(value + 0.0f);
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+// Takes the `wanted` largest, the first among equals. For one warp; up to 256 of them stay in its registers.
+DEVICE void choose_largest(const float *keys, u8 *taken, int count, int wanted, int lane) {
+    const int KEYS = 8;
+    if (count > 32 * KEYS) {
+        for (int i = 0; i < wanted; i++) {
+            int best = first_largest(keys, taken, count, lane);
+            if (best >= 0 && lane == 0) taken[best] = 1;
+            __syncwarp();
+        }
+        return;
+    }
+    u32 own[KEYS];
+#pragma unroll
+    for (int k = 0; k < KEYS; k++) own[k] = 32 * k + lane < count ? ordered(keys[32 * k + lane]) : 0;
+    for (int i = 0; i < wanted && i < count; i++) {
+        u32 most = 0;
+#pragma unroll
+        for (int k = 0; k < KEYS; k++) most = max(most, own[k]);
+        most = __reduce_max_sync(~0u, most);
+        u32 first = ~0u;
+#pragma unroll
+        for (int k = KEYS - 1; k >= 0; k--)
+            if (own[k] == most) first = 32 * k + lane;
+        first = __reduce_min_sync(~0u, first);
+#pragma unroll
+        for (int k = 0; k < KEYS; k++)
+            if (32 * k + lane == first) own[k] = 0;
+        if (lane == 0) taken[first] = 1;
+    }
+    __syncwarp();
+}
+
 // scores[t]: from the router's scores of all experts to their weights, zero for those not chosen; `chosen` gets who was, in the
 // order of their numbers, -1 behind them, and `shares` their weights; `mixture` begins with zeros.
 //
@@ -78,11 +116,7 @@ KERNEL route(const int *tokens, float *scores, int *chosen, float *shares, float
             for (int i = lane * size; i < (lane + 1) * size; i++) keys[i] = -INFINITE;
         __syncwarp();
     }
-    for (int i = 0; i < wanted; i++) {
-        int best = first_largest(keys, taken, count, lane);
-        if (best >= 0 && lane == 0) taken[best] = 1;
-        __syncwarp();
-    }
+    choose_largest(keys, taken, count, wanted, lane);
     float divisor = 1.0f;
     if (scoring == SOFTMAX_OF_CHOSEN) {
         most = -INFINITE, sum = 0.0f;

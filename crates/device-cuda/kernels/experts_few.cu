@@ -42,7 +42,7 @@ static __device__ __forceinline__ void take_few(const ExpertsFew& p, int expert,
         const int pair = p.pairs[min(first + t, end - 1)];
         token[t] = PAIR ? pair / p.count : pair;
     }
-    add_rows<Q, TOKENS, ROWS, 1, false>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, false, sums);
+    add_rows<Q, TOKENS, ROWS, 1, false>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, [] {}, sums);
     float y = fold<COUNT>(reinterpret_cast<float(&)[COUNT]>(sums));
     const int which = lane / LANES, place = first + which % TOKENS, row = row0 + which / TOKENS % OUTPUTS;
     if (PAIR) y = gated(p.activation, p.gate_scale * y, __shfl_xor_sync(~0u, y, 16));

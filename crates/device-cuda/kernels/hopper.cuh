@@ -23,6 +23,9 @@ static __device__ __forceinline__ void barrier_wait(u64* bar, u32 parity) {
 static __device__ __forceinline__ void tensor_load(void* to, const TensorMap* map, u64* bar, int column, int row) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(shared_address(to)), "l"(map), "r"(shared_address(bar)), "r"(column), "r"(row) : "memory");
 }
+static __device__ __forceinline__ void tensor_load(void* to, const TensorMap* map, u64* bar, int column, int row, int matrix) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(shared_address(to)), "l"(map), "r"(shared_address(bar)), "r"(column), "r"(row), "r"(matrix) : "memory");
+}
 static __device__ __forceinline__ void prefetch_map(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 static __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 static __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

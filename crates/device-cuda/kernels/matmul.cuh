@@ -62,6 +62,23 @@ static __device__ __forceinline__ Tile find_tile(const MatmulTask& p, const int*
     return t;
 }
 
+// Several blocks share a tile's columns, and each adds up a part of its tokens. All of them run at a time: there are no more than processors, and the next
+// grid does not begin before the last of them has. For the 128 threads of `group`; `counter` is zero, and is left so.
+static __device__ __forceinline__ void meet(unsigned* counter, int splits, int group) {
+    __threadfence();
+    asm volatile("bar.sync %0, 128;" ::"r"(group) : "memory");
+    if ((threadIdx.x & 127) == 0) {
+        atomicAdd(counter, 1);
+        while (*reinterpret_cast<volatile unsigned*>(counter) < (unsigned)splits) __nanosleep(32);
+        __threadfence();
+    }
+    asm volatile("bar.sync %0, 128;" ::"r"(group) : "memory");
+}
+static __device__ __forceinline__ void part(unsigned* counter, int splits, int group) {
+    asm volatile("bar.sync %0, 128;" ::"r"(group) : "memory");
+    if ((threadIdx.x & 127) == 0 && atomicAdd(counter, 1) == 2 * splits - 1) *counter = 0;
+}
+
 // ends[e]: the tiles of experts 0 to e together.
 template <int TOKENS>
 static __device__ __forceinline__ void count_expert_tiles(const MatmulTask& p, int* ends) {
@@ -81,8 +98,9 @@ static __device__ __forceinline__ void count_expert_tiles(const MatmulTask& p, i
 
 // Writes a warp's part of a tile: sums[m][4 j + 2 h + i] is row lane / 4 + 8 h of sixteen, token `token0` + 8 j + 2 (lane % 4) + i. The sixteen begin at
 // `row0`, and for the second m half_rows later, or are the second matrix of a pair.
+// Of several blocks that share a tile, this one writes every `shares`-th sixteen tokens, from `share` on.
 template <int TOKENS, bool PAIR>
-static __device__ __forceinline__ void write_tile(const MatmulTask& p, int row0, int half_rows, int token0, int token_end, float (&sums)[2][TOKENS / 2]) {
+static __device__ __forceinline__ void write_tile(const MatmulTask& p, int row0, int half_rows, int token0, int token_end, float (&sums)[2][TOKENS / 2], int share = 0, int shares = 1) {
     const int lane = threadIdx.x & 31, odd = lane >> 2 & 1;
 #pragma unroll
     for (int m = 0; m < (PAIR ? 1 : 2); m++) {
@@ -93,6 +111,7 @@ static __device__ __forceinline__ void write_tile(const MatmulTask& p, int row0,
             const float bias = live && p.bias ? p.bias[row] : 0.0f, up_bias = PAIR && live && p.up_bias ? p.up_bias[row] : 0.0f;
 #pragma unroll
             for (int j0 = 0; j0 < TOKENS / 8; j0 += 2) {
+                if (shares > 1 && j0 / 2 % shares != share) continue;
                 float y[4];
 #pragma unroll
                 for (int n = 0; n < 4; n++) {

@@ -7,8 +7,8 @@
 //   Block (384), dynamic shared memory as beside each line below (set the kernel's maximum to it), one block an SM.
 //   Grid: up to one block an SM, no more than tiles, where tiles = (rows / R rounded up) * (tokens / T rounded up) * splits, R = 128, for gated pairs
 //   64; grouped: one block an SM.
-//   Splits: where tiles are fewer than SMs, split the columns: splits in 1 to columns / 256, `partials` tiles * 128 * T floats (tiles with splits counted),
-//   `counters` tiles unsigned zeros. Sums are added in the order of the splits: the same bits every time. Else 1 (never 0), as always with T = 128.
+//   Splits: where tiles are fewer than SMs (with splits counted no more: all blocks of a tile run at a time, and there is one for each split), split the columns: splits in 1 to columns / 256, `partials` tiles * 128 * T floats (tiles with splits counted),
+//   `counters` tiles unsigned zeros. Sums are added in the order of the splits: the same bits every time. Else 1 (never 0).
 //   Tensor maps: bf16, 2 dimensions (columns, rows), row stride in bytes a multiple of 16, box (64, 64) for weights and (64, T) for x, swizzle 128B, no
 //   interleave, L2 promotion 256B, fill zeros. Columns: any multiple of 8. The structs are passed by value; a TensorMap is aligned to 64 bytes.
 #include "matmul_sm90.cuh"

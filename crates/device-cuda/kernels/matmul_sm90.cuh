@@ -19,34 +19,29 @@ template <int TOKENS> struct Stage {
     static constexpr int WEIGHT_BYTES = 128 * TILE_COLUMNS * 2, X_BYTES = TOKENS * TILE_COLUMNS * 2;
 };
 
-// Of several blocks that share a tile's columns the last to come adds up all parts, in their order. True for that one.
+// The sums of all blocks that share a tile's columns, in the order of their parts: of every `splits`-th sixteen tokens, from the block's own number on.
 template <int TOKENS>
-static __device__ __forceinline__ bool add_splits(const MatmulTask& p, const Tile& t, int group, unsigned* arrived, float (&sums)[2][TOKENS / 2]) {
-    const int slot = threadIdx.x & 127;
-    float4* base = reinterpret_cast<float4*>(p.partials) + (size_t)t.index * p.splits * 32 * TOKENS + slot;
+static __device__ __forceinline__ void add_splits(const MatmulTask& p, const Tile& t, int group, float (&sums)[2][TOKENS / 2]) {
+    float4* base = reinterpret_cast<float4*>(p.partials) + (size_t)t.index * p.splits * 32 * TOKENS + (threadIdx.x & 127);
 #pragma unroll
     for (int i = 0; i < TOKENS / 4; i++) {
         const float* four = &sums[i / (TOKENS / 8)][i % (TOKENS / 8) * 4];
         __stcg(base + (t.split * (TOKENS / 4) + i) * 128, make_float4(four[0], four[1], four[2], four[3]));
     }
-    __threadfence();
-    asm volatile("bar.sync %0, 128;" ::"r"(group) : "memory");
-    if (slot == 0) *arrived = atomicAdd(p.counters + t.index, 1);
-    asm volatile("bar.sync %0, 128;" ::"r"(group) : "memory");
-    if (*arrived != p.splits - 1) return false;
-    __threadfence();
+    meet(p.counters + t.index, p.splits, group);
 #pragma unroll
-    for (int i = 0; i < TOKENS / 2; i++) sums[0][i] = sums[1][i] = 0;
-    for (int s = 0; s < p.splits; s++) {
-#pragma unroll
-        for (int i = 0; i < TOKENS / 4; i++) {
+    for (int i = 0; i < TOKENS / 4; i++) {
+        if (i % (TOKENS / 8) / 2 % p.splits != t.split) continue;
+        float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll 4
+        for (int s = 0; s < p.splits; s++) {
             const float4 v = __ldcg(base + (s * (TOKENS / 4) + i) * 128);
-            float* four = &sums[i / (TOKENS / 8)][i % (TOKENS / 8) * 4];
-            four[0] += v.x, four[1] += v.y, four[2] += v.z, four[3] += v.w;
+            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
         }
+        float* four = &sums[i / (TOKENS / 8)][i % (TOKENS / 8) * 4];
+        four[0] = sum.x, four[1] = sum.y, four[2] = sum.z, four[3] = sum.w;
     }
-    if (slot == 0) p.counters[t.index] = 0;
-    return true;
+    part(p.counters + t.index, p.splits, group);
 }
 
 template <int TOKENS, int STAGES, bool PAIR, bool GROUPED>
@@ -54,7 +49,6 @@ static __device__ __forceinline__ void matmul_sm90(const Matmul& p) {
     constexpr int WEIGHT_BYTES = Stage<TOKENS>::WEIGHT_BYTES, X_BYTES = Stage<TOKENS>::X_BYTES;
     extern __shared__ u8 memory[];
     __shared__ u64 full[STAGES], empty[STAGES];
-    __shared__ unsigned arrived[2];
     __shared__ int ends[GROUPED ? 512 : 1];
     u8* ring = memory + (1024 - (shared_address(memory) & 1023) & 1023);
     u8* x_ring = ring + STAGES * WEIGHT_BYTES;
@@ -127,9 +121,8 @@ static __device__ __forceinline__ void matmul_sm90(const Matmul& p) {
             }
             wgmma_wait<0>();
             if (before && threadIdx.x % 32 == 0) barrier_arrive(before);
-            if constexpr (TOKENS < 128)
-                if (p.splits > 1 && !add_splits<TOKENS>(p, t, group, arrived + group - 1, sums)) continue;
-            write_tile<TOKENS, PAIR>(p, t.row + (threadIdx.x >> 5 & 3) * 16, 64, t.token, t.token_end, sums);
+            if (p.splits > 1) add_splits<TOKENS>(p, t, group, sums);
+            write_tile<TOKENS, PAIR>(p, t.row + (threadIdx.x >> 5 & 3) * 16, 64, t.token, t.token_end, sums, t.split, p.splits);
         }
     }
 }

@@ -37,14 +37,19 @@ static __device__ __forceinline__ void add_codes(const typename Q::Raw (&raw)[RO
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 const int which = INDIRECT ? token[r] : token[t];
-                const uint4 q = *reinterpret_cast<const uint4*>(x.codes + (size_t)which * x.columns + at);
                 const uint2 meta = *reinterpret_cast<const uint2*>(x.metas + (size_t)which * (x.columns >> 5) + (at >> 5));
-                int dot = __dp4a(row[r].code[c][0], (int)q.x, 0);
-                dot = __dp4a(row[r].code[c][1], (int)q.y, dot);
-                dot = __dp4a(row[r].code[c][2], (int)q.z, dot);
-                dot = __dp4a(row[r].code[c][3], (int)q.w, dot);
+                int dot = 0;
+#pragma unroll
+                for (int w = 0; w < Q::WORDS; w += 4) {
+                    const uint4 q = *reinterpret_cast<const uint4*>(x.codes + (size_t)which * x.columns + at + 4 * w);
+                    dot = __dp4a(row[r].code[c][w], (int)q.x, dot);
+                    dot = __dp4a(row[r].code[c][w + 1], (int)q.y, dot);
+                    dot = __dp4a(row[r].code[c][w + 2], (int)q.z, dot);
+                    dot = __dp4a(row[r].code[c][w + 3], (int)q.w, dot);
+                }
                 float value = row[r].scale[c] * (float)dot;
-                if (Q::SHIFTED) value -= row[r].shift[c] * (float)((at & 16) ? (int)meta.y >> 16 : (int)(short)meta.y);
+                const int low = (short)meta.y, high = (int)meta.y >> 16;
+                if (Q::SHIFTED) value -= row[r].shift[c] * (float)(Q::WORDS == 8 ? low + high : (at & 16) ? high : low);
                 sums[r][t] += __uint_as_float(meta.x) * value;
             }
         }
@@ -72,11 +77,12 @@ static __device__ __forceinline__ void add_floats(const typename Q::Raw (&raw)[R
 }
 
 // Adds this lane's share of ROWS rows to `sums`. Row r begins at block `block0[r]` of `weight[r]`, a matrix of `blocks` blocks. Token t is
-// row `token[t]` of `x`, or with INDIRECT row r meets row `token[r]` alone. Where `wait` is set, waits for the previous grid behind the first
-// loads of weights.
-template <class Q, int TOKENS, int ROWS, int UNROLL, bool INDIRECT>
-static __device__ __forceinline__ void add_rows(const u8* const (&weight)[ROWS], size_t blocks, const size_t (&block0)[ROWS], const Vectors& x, const int (&token)[INDIRECT ? ROWS : TOKENS], bool wait, float (&sums)[ROWS][TOKENS]) {
+// row `token[t]` of `x`, or with INDIRECT row r meets row `token[r]` alone. `wait` is called once, behind the first loads of weights: what is
+// read of `x` is there when it returns.
+template <class Q, int TOKENS, int ROWS, int UNROLL, bool INDIRECT, class Wait>
+static __device__ __forceinline__ void add_rows(const u8* const (&weight)[ROWS], size_t blocks, const size_t (&block0)[ROWS], const Vectors& x, const int (&token)[INDIRECT ? ROWS : TOKENS], const Wait& wait, float (&sums)[ROWS][TOKENS]) {
     const int lane = threadIdx.x & 31, units = x.columns / Q::UNIT;
+    bool waited = false;
 #pragma unroll 1
     for (int start = lane; start < units + lane; start += 32 * UNROLL) {
         typename Q::Raw raw[UNROLL][ROWS];
@@ -87,7 +93,7 @@ static __device__ __forceinline__ void add_rows(const u8* const (&weight)[ROWS],
 #pragma unroll
             for (int r = 0; r < ROWS; r++) raw[k][r] = Q::load(weight[r], blocks, block0[r], unit);
         }
-        if (wait) wait_for_previous_grid(), wait = false;
+        if (!waited) wait(), waited = true;
 #pragma unroll
         for (int k = 0; k < UNROLL; k++) {
             const int unit = start + 32 * k;
@@ -143,14 +149,88 @@ struct Matvec {
     float scale;
     Activation activation;  // of gated pairs: to = activation(gate_scale * gate) * up
     float gate_scale;
+    const float* from;      // of kernels that turn their one row themselves: (columns), at most 1024
+    RowNorm norm;
 };
 
-template <class Q, int TOKENS, int ROWS, int UNROLL, bool PAIR>
+// A row of at most 1024 columns that a block of four warps turns as norm_rows does it, to the same bits: a thread's four values of each half. The norm's
+// weights are asked for ahead.
+struct NarrowRow {
+    float4 weight[2];
+
+    static __device__ __forceinline__ int column(int k) { return threadIdx.x * 4 + k * 512; }
+    __device__ __forceinline__ void prepare(const RowNorm& norm, int columns) {
+#pragma unroll
+        for (int k = 0; k < 2; k++) weight[k] = norm.weight && column(k) < columns ? *reinterpret_cast<const float4*>(norm.weight + column(k)) : make_float4(0, 0, 0, 0);
+    }
+    // The sum of a value of each warp and half, in the order of block_sum with a thread for every four values.
+    static __device__ __forceinline__ float sum(const float (&own)[2], int columns) {
+        __shared__ float sums[32];
+        const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+        const float first = warp_sum(own[0]), second = warp_sum(own[1]);
+        __syncthreads();
+        if (lane == 0) sums[warp] = first, sums[warp + 4] = second;
+        __syncthreads();
+        return warp_sum(lane < (columns + 127) / 128 ? sums[lane] : 0.0f);
+    }
+    __device__ __forceinline__ void turn(const float* from, const RowNorm& norm, int columns, const RowOutputs& to) const {
+        float4 x[2];
+        float own[2], mean = 0, factor = 1;
+#pragma unroll
+        for (int k = 0; k < 2; k++) x[k] = column(k) < columns ? *reinterpret_cast<const float4*>(from + column(k)) : make_float4(0, 0, 0, 0);
+        if (norm.weight) {
+            if (norm.layer) {
+#pragma unroll
+                for (int k = 0; k < 2; k++) own[k] = (x[k].x + x[k].y) + (x[k].z + x[k].w);
+                mean = sum(own, columns) / columns;
+            }
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                const float a = x[k].x - mean, b = x[k].y - mean, c = x[k].z - mean, d = x[k].w - mean;
+                own[k] = column(k) < columns ? (a * a + b * b) + (c * c + d * d) : 0.0f;
+            }
+            factor = 1.0f / sqrtf(sum(own, columns) / columns + norm.epsilon);
+        }
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const int i = column(k);
+            if ((i & ~127) >= columns) break;
+            if (norm.weight) {
+                x[k].x = (x[k].x - mean) * factor * weight[k].x, x[k].y = (x[k].y - mean) * factor * weight[k].y;
+                x[k].z = (x[k].z - mean) * factor * weight[k].z, x[k].w = (x[k].w - mean) * factor * weight[k].w;
+            }
+            if (norm.bias && i < columns) {
+                const float4 b = *reinterpret_cast<const float4*>(norm.bias + i);
+                x[k].x += b.x, x[k].y += b.y, x[k].z += b.z, x[k].w += b.w;
+            }
+            write_four(to, 0, columns, i, x[k], i < columns);
+        }
+    }
+};
+
+template <class Q, int TOKENS, int ROWS, int UNROLL, bool PAIR, bool TURNS>
 static __device__ __forceinline__ void matvec_part(const Matvec& p, const MatvecPart& part) {
     constexpr int OUTPUTS = PAIR ? ROWS / 2 : ROWS;
+    extern __shared__ uint4 turned[];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const int row0 = ((blockIdx.x - part.first_block) * WARPS + warp) * OUTPUTS;
-    if (row0 >= part.rows) return;
+    // Who turns a row needs all warps.
+    if (!TURNS && row0 >= part.rows) return;
+    Vectors x = p.x;
+    RowOutputs own = {};
+    if (TURNS) {
+        if (IsFloat<Q>::value) x.values = own.values = reinterpret_cast<float*>(turned);
+        else x.codes = own.codes = reinterpret_cast<signed char*>(turned), x.metas = own.metas = reinterpret_cast<BlockMeta*>(own.codes + x.columns);
+    }
+    const auto wait = [&]() {
+        NarrowRow narrow;
+        if (TURNS) narrow.prepare(p.norm, x.columns);
+        wait_for_previous_grid();
+        if (TURNS) {
+            narrow.turn(p.from, p.norm, x.columns, own);
+            __syncthreads();
+        }
+    };
     const size_t row_blocks = p.x.columns / Q::BLOCK;
     const u8* weight[ROWS];
     size_t block0[ROWS];
@@ -165,7 +245,7 @@ static __device__ __forceinline__ void matvec_part(const Matvec& p, const Matvec
     }
 #pragma unroll
     for (int t = 0; t < TOKENS; t++) token[t] = min(t, p.x.tokens - 1);
-    add_rows<Q, TOKENS, ROWS, UNROLL, false>(weight, (size_t)part.rows * row_blocks, block0, p.x, token, true, sums);
+    add_rows<Q, TOKENS, ROWS, UNROLL, false>(weight, (size_t)part.rows * row_blocks, block0, x, token, wait, sums);
 
     constexpr int COUNT = ROWS * TOKENS, LANES = 32 / COUNT;
     float y = fold<COUNT>(reinterpret_cast<float(&)[COUNT]>(sums));
@@ -197,24 +277,24 @@ static __device__ __forceinline__ const MatvecPart& part_of(const Matvec& p) {
 // GGUF's numbers of the types that have kernels here.
 enum StorageType { TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q4_0 = 2, TYPE_Q8_0 = 8, TYPE_Q4_K = 12, TYPE_Q5_K = 13, TYPE_Q6_K = 14, TYPE_BF16 = 30 };
 
-// One type a launch.
-template <class Q, int TOKENS, int ROWS, int UNROLL, bool PAIR>
+// One type a launch. TURNS: every block turns the one row from `from` itself, where that is quicker than a kernel for it.
+template <class Q, int TOKENS, int ROWS, int UNROLL, bool PAIR, bool TURNS = false>
 static __device__ __forceinline__ void matvec(const Matvec& p) {
     release_next_grid();
-    matvec_part<Q, TOKENS, ROWS, UNROLL, PAIR>(p, part_of<4>(p));
+    matvec_part<Q, TOKENS, ROWS, UNROLL, PAIR, TURNS>(p, part_of<4>(p));
 }
 
 // Parts of several quantised types in one launch.
-template <int TOKENS, int ROWS, int UNROLL>
+template <int TOKENS, int ROWS, int UNROLL, bool TURNS = false>
 static __device__ __forceinline__ void matvec_mixed(const Matvec& p) {
     release_next_grid();
     const MatvecPart& part = part_of<4>(p);
     switch (part.type) {
-        case TYPE_Q8_0: return matvec_part<Q8_0, TOKENS, ROWS, UNROLL, false>(p, part);
-        case TYPE_Q4_0: return matvec_part<Q4_0, TOKENS, ROWS, UNROLL, false>(p, part);
-        case TYPE_Q4_K: return matvec_part<Q4_K, TOKENS, ROWS, UNROLL, false>(p, part);
-        case TYPE_Q5_K: return matvec_part<Q5_K, TOKENS, ROWS, UNROLL, false>(p, part);
-        case TYPE_Q6_K: return matvec_part<Q6_K, TOKENS, ROWS, UNROLL, false>(p, part);
+        case TYPE_Q8_0: return matvec_part<Q8_0, TOKENS, ROWS, UNROLL, false, TURNS>(p, part);
+        case TYPE_Q4_0: return matvec_part<Q4_0, TOKENS, ROWS, UNROLL, false, TURNS>(p, part);
+        case TYPE_Q4_K: return matvec_part<Q4_K_64, TOKENS, ROWS, UNROLL, false, TURNS>(p, part);
+        case TYPE_Q5_K: return matvec_part<Q5_K, TOKENS, ROWS, UNROLL, false, TURNS>(p, part);
+        case TYPE_Q6_K: return matvec_part<Q6_K, TOKENS, ROWS, UNROLL, false, TURNS>(p, part);
     }
 }
 
@@ -254,7 +334,7 @@ static __device__ __forceinline__ void experts_gate_up(const ExpertsMatvec& p) {
         block0[r] = min(row0 + r % OUTPUTS, p.rows - 1) * row_blocks;
         sums[r][0] = 0;
     }
-    add_rows<Q, 1, ROWS, UNROLL, false>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, false, sums);
+    add_rows<Q, 1, ROWS, UNROLL, false>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, [] {}, sums);
     float y = fold<ROWS>(reinterpret_cast<float(&)[ROWS]>(sums));
     const int row = row0 + lane / LANES % OUTPUTS;
     y = gated(p.activation, p.gate_scale * y, __shfl_xor_sync(~0u, y, 16));
@@ -286,7 +366,7 @@ static __device__ __forceinline__ void experts_down(const ExpertsMatvec& p) {
             live[r] = first + r < p.count && expert >= 0, factor[r] = p.weights[slot];
             block0[r] = row * row_blocks, token[r] = slot, sums[r][0] = 0;
         }
-        add_rows<Q, 1, AT_ONCE, UNROLL, true>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, false, sums);
+        add_rows<Q, 1, AT_ONCE, UNROLL, true>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, [] {}, sums);
 #pragma unroll
         for (int r = 0; r < AT_ONCE; r++)
             if (live[r]) sum += factor[r] * sums[r][0];
@@ -296,4 +376,48 @@ static __device__ __forceinline__ void experts_down(const ExpertsMatvec& p) {
         float* to = p.to + (size_t)blockIdx.y * p.rows + row;
         *to = p.add ? *to + p.scale * sum : sum;
     }
+}
+
+// One row's product with a matrix of few rows, behind its norm: a router's scores. And the row as other products read it.
+struct RowScores {
+    const float* weight;  // (rows, columns)
+    const float* from;    // (columns), a multiple of 4
+    const float* norm;    // (columns): of the root mean square
+    float* to;            // (rows)
+    signed char* codes;   // the row behind its norm in blocks of codes
+    BlockMeta* metas;
+    int rows, columns;
+    float epsilon;
+};
+
+// A block of four warps for a row of the matrix, all of which is under way before the previous grid has ended where it has 2048 columns at most.
+static __device__ __forceinline__ void row_scores(const RowScores& p) {
+    constexpr int AHEAD = 4;
+    release_next_grid();
+    if ((int)blockIdx.x == p.rows) {
+        wait_for_previous_grid();
+        return turn_row(p.from, {p.norm, nullptr, 0, p.epsilon}, p.columns, {nullptr, p.codes, p.metas, nullptr, 0}, 0);
+    }
+    const float* row = p.weight + (size_t)blockIdx.x * p.columns;
+    float4 w[AHEAD], g[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) {
+        const int i = (threadIdx.x + 128 * k) * 4;
+        w[k] = g[k] = make_float4(0, 0, 0, 0);
+        if (i < p.columns) w[k] = *reinterpret_cast<const float4*>(row + i), g[k] = *reinterpret_cast<const float4*>(p.norm + i);
+    }
+    wait_for_previous_grid();
+    float dot = 0, squares = 0;
+    const auto take = [&](int i, float4 w, float4 g) {
+        if (i >= p.columns) return;
+        const float4 v = *reinterpret_cast<const float4*>(p.from + i);
+        dot += (v.x * g.x * w.x + v.y * g.y * w.y) + (v.z * g.z * w.z + v.w * g.w * w.w);
+        squares += (v.x * v.x + v.y * v.y) + (v.z * v.z + v.w * v.w);
+    };
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) take((threadIdx.x + 128 * k) * 4, w[k], g[k]);
+    for (int i = (threadIdx.x + 128 * AHEAD) * 4; i < p.columns; i += 512) take(i, *reinterpret_cast<const float4*>(row + i), *reinterpret_cast<const float4*>(p.norm + i));
+    squares = block_sum(squares);
+    dot = block_sum(dot);
+    if (threadIdx.x == 0) p.to[blockIdx.x] = dot / sqrtf(squares / p.columns + p.epsilon);
 }

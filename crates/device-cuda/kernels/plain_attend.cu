@@ -59,47 +59,63 @@ struct Turn {
     int unused;
 };
 
-// grid (heads + 2 * kv_heads, tokens), one warp for a head; shared memory for it.
+// Warps of a block that turns the heads of a token, and values of a head that a lane has at most.
+static const int TURN_WARPS = 8;
+static const int TURN_VALUES = 16;
+
+// grid (1, tokens), TURN_WARPS warps that take one head after the other; shared memory for a head of each. The next head is on its way while one is
+// turned.
 template <int KIND> DEVICE void turn(Batch &batch, const Turn &p) {
-    extern __shared__ float own[];
+    extern __shared__ float shared[];
     follow();
-    int index = blockIdx.y, lane = threadIdx.x, head = blockIdx.x;
+    int index = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, width = p.head_dim, all = p.heads + 2 * p.kv_heads;
+    float *own = shared + warp * width;
     if (index >= batch.counts[0]) return;
     Token token = batch.tokens[index];
-    bool is_query = head < p.heads, is_key = !is_query && head < p.heads + p.kv_heads;
-    if (!is_query) head -= is_key ? p.heads : p.heads + p.kv_heads;
-    int heads = is_query ? p.heads : p.kv_heads, width = p.head_dim;
-    const float *from = (is_query ? p.query : is_key ? p.key : p.value) + ((size_t)index * heads + head) * width;
-    const float *norm = is_query ? p.query_norm : is_key ? p.key_norm : 0;
-    float squares = 0.0f;
-    for (int i = lane; i < width; i += 32) {
-        float x = from[i];
-        own[i] = x;
-        squares += x * x;
-    }
-    __syncwarp();
-    if (norm) {
-        float factor = 1.0f / sqrtf(warp_sum(squares) / width + (is_query ? p.query_epsilon : p.key_epsilon));
-        for (int i = lane; i < width; i += 32) own[i] = own[i] * factor * norm[i];
-        __syncwarp();
-    }
-    if (p.turns && (is_query || is_key)) {
-        for (int pair = lane; pair < p.pairs; pair += 32) {
-            float2 by = p.turns[(size_t)index * p.pairs + pair];
-            int first = p.halves ? pair : 2 * pair, second = p.halves ? pair + p.pairs : 2 * pair + 1;
-            float a = own[first], b = own[second];
-            own[first] = a * by.x - b * by.y;
-            own[second] = b * by.x + a * by.y;
+    size_t place = place_of(batch, batch.pages + batch.sequences[token.sequence].pages, token.position);
+    const float2 *turns = p.turns ? p.turns + (size_t)index * p.pairs : 0;
+    float x[TURN_VALUES];
+    auto load = [&](int head) {
+        const float *from = head < p.heads                ? p.query + ((size_t)index * p.heads + head) * width
+                            : head < p.heads + p.kv_heads ? p.key + ((size_t)index * p.kv_heads + head - p.heads) * width
+                                                          : p.value + ((size_t)index * p.kv_heads + head - p.heads - p.kv_heads) * width;
+#pragma unroll
+        for (int i = 0; i < TURN_VALUES; i++) x[i] = 32 * i + lane < width ? from[32 * i + lane] : 0.0f;
+    };
+    if (warp < all) load(warp);
+    for (int head = warp; head < all; head += TURN_WARPS) {
+        bool is_query = head < p.heads, is_key = !is_query && head < p.heads + p.kv_heads;
+        const float *norm = is_query ? p.query_norm : is_key ? p.key_norm : 0;
+        float factor = 1.0f, squares = 0.0f;
+        if (norm) {
+#pragma unroll
+            for (int i = 0; i < TURN_VALUES; i++) squares += x[i] * x[i];
+            factor = 1.0f / sqrtf(warp_sum(squares) / width + (is_query ? p.query_epsilon : p.key_epsilon));
         }
         __syncwarp();
+#pragma unroll
+        for (int i = 0; i < TURN_VALUES; i++)
+            if (32 * i + lane < width) own[32 * i + lane] = norm ? x[i] * factor * norm[32 * i + lane] : x[i];
+        if (head + TURN_WARPS < all) load(head + TURN_WARPS);
+        __syncwarp();
+        if (turns && (is_query || is_key)) {
+            for (int pair = lane; pair < p.pairs; pair += 32) {
+                float2 by = turns[pair];
+                int first = p.halves ? pair : 2 * pair, second = p.halves ? pair + p.pairs : 2 * pair + 1;
+                float a = own[first], b = own[second];
+                own[first] = a * by.x - b * by.y;
+                own[second] = b * by.x + a * by.y;
+            }
+            __syncwarp();
+        }
+        if (is_query) {
+            float *to = p.query + ((size_t)index * p.heads + head) * width;
+            for (int i = lane; i < width; i += 32) to[i] = own[i];
+        } else {
+            size_t to = place * p.kv_heads + head - p.heads - (is_key ? 0 : p.kv_heads);
+            put<KIND>(own, is_key ? p.keys : p.values, is_key ? p.key_scales : p.value_scales, to, width, lane, 32);
+        }
     }
-    if (is_query) {
-        float *to = p.query + ((size_t)index * heads + head) * width;
-        for (int i = lane; i < width; i += 32) to[i] = own[i];
-        return;
-    }
-    size_t place = place_of(batch, batch.pages + batch.sequences[token.sequence].pages, token.position);
-    put<KIND>(own, is_key ? p.keys : p.values, is_key ? p.key_scales : p.value_scales, place * heads + head, width, lane, 32);
 }
 
 // The shape of one attention.

@@ -1,6 +1,6 @@
 // How a lane reads its share of a quantised row: one struct a storage type, for the matrix-vector kernels and the dequantisers.
 //
-// A row is dealt out in units: a unit is what one lane takes in one step, CHUNKS runs of 16 values. `load` fetches a unit's bytes (with
+// A row is dealt out in units: a unit is what one lane takes in one step, CHUNKS runs of 4 * WORDS values, 16 or 32. `load` fetches a unit's bytes (with
 // no arithmetic, so that several can be in flight), `unpack` turns them into integer codes and, for each run, the value of a code:
 //     value[i] = scale[c] * code[i] - shift[c]
 // so that with activations quantised to x[i] = d * q[i] a run contributes d * (scale * sum(code q) - shift * sum(q)), the sums exact.
@@ -18,7 +18,7 @@ struct Unpacked1 { int code[1][4]; float scale[1], shift[1]; };
 struct Unpacked2 { int code[2][4]; float scale[2], shift[2]; };
 
 struct Q8_0 {
-    static constexpr int CHUNKS = 1, UNIT = 16, BLOCK = 32, CHUNK_STRIDE = 16;
+    static constexpr int CHUNKS = 1, UNIT = 16, BLOCK = 32, CHUNK_STRIDE = 16, WORDS = 4;
     static constexpr bool SHIFTED = false;
     typedef Unpacked1 Unpacked;
     struct Raw { uint4 codes; u16 scale; };
@@ -34,7 +34,7 @@ struct Q8_0 {
 };
 
 struct Q4_0 {
-    static constexpr int CHUNKS = 2, UNIT = 32, BLOCK = 32, CHUNK_STRIDE = 16;
+    static constexpr int CHUNKS = 2, UNIT = 32, BLOCK = 32, CHUNK_STRIDE = 16, WORDS = 4;
     static constexpr bool SHIFTED = true;
     typedef Unpacked2 Unpacked;
     struct Raw { uint4 codes; u16 scale; };
@@ -64,7 +64,7 @@ static __device__ __forceinline__ void read_k_header(uint4 header, int p, float 
 }
 
 struct Q4_K {
-    static constexpr int CHUNKS = 2, UNIT = 32, BLOCK = 256, CHUNK_STRIDE = 32;
+    static constexpr int CHUNKS = 2, UNIT = 32, BLOCK = 256, CHUNK_STRIDE = 32, WORDS = 4;
     static constexpr bool SHIFTED = true;
     typedef Unpacked2 Unpacked;
     struct Raw { uint4 codes, header; };
@@ -81,8 +81,28 @@ struct Q4_K {
     }
 };
 
+// The same, a lane taking both nibbles of 32 bytes: half as much to unpack of headers, where rows are long enough for all lanes.
+struct Q4_K_64 {
+    static constexpr int CHUNKS = 2, UNIT = 64, BLOCK = 256, CHUNK_STRIDE = 32, WORDS = 8;
+    static constexpr bool SHIFTED = true;
+    struct Unpacked { int code[2][8]; float scale[2], shift[2]; };
+    struct Raw { uint4 first, second, header; };
+    static __device__ __forceinline__ int first(int unit) { return unit * 64; }
+    static __device__ __forceinline__ Raw load(const u8* w, size_t, size_t block0, int unit) {
+        const u8* block = w + (block0 + (unit >> 2)) * 144;
+        const u8* codes = block + 16 + (unit & 3) * 32;
+        return {load_weight16(codes), load_weight16(codes + 16), load_shared_weight16(block)};
+    }
+    static __device__ __forceinline__ void unpack(const Raw& r, int unit, Unpacked& u) {
+        const u32 q[8] = {r.first.x, r.first.y, r.first.z, r.first.w, r.second.x, r.second.y, r.second.z, r.second.w};
+#pragma unroll
+        for (int i = 0; i < 8; i++) u.code[0][i] = q[i] & 0x0f0f0f0f, u.code[1][i] = q[i] >> 4 & 0x0f0f0f0f;
+        read_k_header(r.header, unit & 3, u.scale, u.shift);
+    }
+};
+
 struct Q5_K {
-    static constexpr int CHUNKS = 2, UNIT = 32, BLOCK = 256, CHUNK_STRIDE = 32;
+    static constexpr int CHUNKS = 2, UNIT = 32, BLOCK = 256, CHUNK_STRIDE = 32, WORDS = 4;
     static constexpr bool SHIFTED = true;
     typedef Unpacked2 Unpacked;
     struct Raw { uint4 codes, fifth, header; };
@@ -106,7 +126,7 @@ struct Q5_K {
 };
 
 struct Q6_K {
-    static constexpr int CHUNKS = 2, UNIT = 32, BLOCK = 256, CHUNK_STRIDE = 64;
+    static constexpr int CHUNKS = 2, UNIT = 32, BLOCK = 256, CHUNK_STRIDE = 64, WORDS = 4;
     static constexpr bool SHIFTED = true;
     typedef Unpacked2 Unpacked;
     struct Raw { uint4 low, high; u32 scales; u16 scale; };

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use kauri_arch::{Attention, Latent, Mixer, Norm, NormKind, Shape};
+use kauri_arch::{Attention, Latent, Linear, Mixer, Norm, NormKind, Shape};
 use kauri_device::{Buffer, DeviceError, Plan, Weight};
 
 use crate::cache::Cache;
 use crate::detect::{lost, no_room};
 use crate::driver::{Allocation, Arg, Gpu, Grid, Structure};
-use crate::ops::Cuda;
+use crate::matmul::{self, Also, Form, Held};
+use crate::ops::{Cuda, Pending};
 use crate::resident::Resident;
-use crate::wide;
 
 /// Values of a head at most, as in `kernels/plain_attend.cu`.
 pub(crate) const VALUES_MAX: u32 = 512;
-/// Warps of a block there.
+/// Warps of a block there, and of one that turns heads.
 const WARPS: usize = 4;
+const TURN_WARPS: usize = 8;
 
 /// What attention is of.
 pub(crate) struct Scores {
@@ -132,37 +133,45 @@ const PROCESSOR_BYTES: usize = 227 << 10;
 const SPLITS_MAX: usize = 64;
 const SPLIT_TOKENS: usize = 128;
 
-/// Attention in matrix units, where there is a kernel for it. Says whether there was.
-fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores) -> bool {
+/// Whether there is attention in matrix units for it.
+fn is_fast(cuda: &Cuda, cache: &Cache, scores: &Scores) -> bool {
     let dim = scores.key;
     let kept = match cache.kind() {
         "f16" => true,
         "q8" => dim.is_multiple_of(32),
         _ => false,
     };
-    if cuda.exact
-        || !kept
-        || scores.value_start > 0
-        || scores.value != dim
-        || ![64, 80, 96, 128, 192, 256].contains(&dim)
-    {
-        return false;
-    }
-    let Scores { heads, kv_heads, .. } = *scores;
-    // Every sequence has one token: parts of its context are shared out.
-    let one_each = cuda.rows(Buffer::Query) == cuda.sequences;
+    let shaped = scores.value_start == 0 && scores.value == dim && [64, 80, 96, 128, 192, 256].contains(&dim);
+    !cuda.exact && kept && shaped
+}
+
+/// Whether every sequence has one token: parts of its context are shared out.
+fn is_one_each(cuda: &Cuda) -> bool {
+    cuda.rows(Buffer::Query) == cuda.sequences
+}
+
+/// Attention in matrix units. `output`: the product that reads nothing else, if there is one.
+fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores, output: Option<&Linear<Resident>>) {
+    let Scores { heads, kv_heads, key: dim, .. } = *scores;
+    let one_each = is_one_each(cuda);
+    let turn = match cuda.take_pending() {
+        Some(Pending::Turn(turn)) => Some(turn),
+        Some(Pending::Down(_)) | None => None,
+    };
     let [keys, key_scales, values, value_scales] = cache.places();
     let [pages, tiles] = cuda.step.tables();
     let page_tokens = cuda.step.batch()[5] as usize;
     let splits = splits(cuda.gpu.processors, cuda.tiles.max(1), heads, kv_heads, dim);
-    // The next product wants them so where there are many rows.
-    let halves = if wide::takes(cuda, cuda.rows(Buffer::Query)) { cuda.products.halves.at() } else { 0 };
+    let reads = output.map_or(Also::Numbers, |output| matmul::reads(cuda, output, cuda.rows(Buffer::Query)));
+    let bytes = reads == Also::Bytes && one_each && dim.is_multiple_of(32);
+    let scratch = &cuda.products;
+    let when = |wanted: bool, place: u64| if wanted { place } else { 0 };
     let structure = Structure::new()
         .place(cuda.at(Buffer::Query))
-        .place(cuda.at(Buffer::Mixed))
-        .place(halves)
-        .place(0)
-        .place(0)
+        .place(when(reads != Also::Halves, cuda.at(Buffer::Mixed)))
+        .place(when(reads == Also::Halves, scratch.halves.at()))
+        .place(when(bytes, scratch.codes.at()))
+        .place(when(bytes, scratch.metas.at()))
         .place(keys)
         .place(values)
         .place(key_scales)
@@ -183,70 +192,129 @@ fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores) -> bool {
         .int(splits)
         .int(SPLIT_TOKENS)
         .float(scores.scale)
-        .float(scores.soft_cap.unwrap_or(0.0))
-        .aligned(8);
+        .float(scores.soft_cap.unwrap_or(0.0));
+    let structure = turning(cuda, &structure, turn.as_ref());
     let (name, blocks) = if one_each {
         ("decode", [splits, head_blocks(heads, kv_heads), cuda.tiles])
     } else {
         ("prefill", [heads, cuda.tiles, 1])
     };
     let mut grid = Grid { ahead: true, ..Grid::new(blocks, 128) };
-    grid.shared_bytes = block_bytes(dim);
+    grid.shared_bytes = block_bytes(dim) + if turn.is_some() { 48 * dim + 256 } else { 0 };
     cuda.launch(&format!("attend_{name}_{dim}"), grid, &[(&structure).into()]);
-    if halves != 0 {
-        cuda.products.hold(Buffer::Mixed, halves);
+    let buffer = Buffer::Mixed;
+    match reads {
+        Also::Halves => scratch.hold(Held { buffer, form: Form::Halves(scratch.halves.at()), alone: true }),
+        Also::Bytes if bytes => scratch.hold(Held { buffer, form: Form::Bytes, alone: false }),
+        Also::Bytes | Also::Numbers | Also::Nothing => {}
     }
-    true
 }
 
-/// Norms of heads, ropes and the cache in one go, where heads are such that it can be. Says whether they were.
-pub(crate) fn turn_and_store(cuda: &Cuda, block: usize, attention: &Attention<Resident>) -> bool {
-    let plain = |norm: &Option<Norm<Resident>>| {
-        norm.as_ref().is_none_or(|norm| {
-            let one_head = norm.width == attention.head_dim && norm.weight.columns == norm.width as usize;
-            one_head && norm.kind == NormKind::Rms && norm.bias.is_none()
-        })
+/// `Turning` of `kernels/attend.cuh`, behind what there is of a structure.
+fn turning(cuda: &Cuda, structure: &Structure, turn: Option<&Turn>) -> Structure {
+    let Some(turn) = turn else {
+        return structure.place(0).place(0).place(0).place(0).place(0).int(0).int(0).float(0.0).float(0.0);
     };
-    if attention.gated || !plain(&attention.q_norm) || !plain(&attention.k_norm) {
-        return false;
-    }
-    let cache = cuda.caches[block].as_ref().expect("a block with attention");
-    let (turns, pairs, halves) = attention.rope.map_or((0, 0, false), |rope| cuda.turns(rope));
-    let weight = |norm: &Option<Norm<Resident>>| norm.as_ref().map_or(0, |norm| norm.weight.at);
-    let epsilon = |norm: &Option<Norm<Resident>>| norm.as_ref().map_or(0.0, |norm| norm.epsilon);
-    let [keys, key_scales, values, value_scales] = cache.places();
-    let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
-    let structure = Structure::new()
-        .place(cuda.at(Buffer::Query))
+    structure
         .place(cuda.at(Buffer::Key))
         .place(cuda.at(Buffer::Value))
-        .place(weight(&attention.q_norm))
-        .place(weight(&attention.k_norm))
-        .place(turns)
-        .place(keys)
-        .place(key_scales)
-        .place(values)
-        .place(value_scales)
-        .int(heads)
-        .int(kv_heads)
-        .int(attention.head_dim as usize)
-        .int(pairs)
-        .int(usize::from(halves))
-        .float(epsilon(&attention.q_norm))
-        .float(epsilon(&attention.k_norm))
-        .int(0);
-    let mut grid = Grid { ahead: true, ..Grid::new([heads + 2 * kv_heads, cuda.rows(Buffer::Query), 1], 32) };
-    grid.shared_bytes = 4 * attention.head_dim as usize;
-    let batch = cuda.step.batch();
-    cuda.launch(&format!("turn_{}", cache.kind()), grid, &[(&batch).into(), (&structure).into()]);
+        .place(turn.norms[0])
+        .place(turn.norms[1])
+        .place(turn.turns)
+        .int(turn.pairs)
+        .int(usize::from(turn.halves))
+        .float(turn.epsilons[0])
+        .float(turn.epsilons[1])
+}
+
+/// What becomes of queries, keys and values between their products and attention: norms of heads, ropes, the cache. In one go, where heads are such
+/// that it can be.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn {
+    block: usize,
+    heads: usize,
+    kv_heads: usize,
+    dim: usize,
+    /// Of queries and keys; 0 where there is none.
+    norms: [u64; 2],
+    epsilons: [f32; 2],
+    /// Angles, or 0; how many pairs a head has, and whether they are halves.
+    turns: u64,
+    pairs: usize,
+    halves: bool,
+}
+
+impl Turn {
+    fn new(cuda: &Cuda, block: usize, attention: &Attention<Resident>) -> Option<Self> {
+        let norms = [&attention.q_norm, &attention.k_norm].map(Option::as_ref);
+        let plain = |norm: &Norm<Resident>| {
+            let one_head = norm.width == attention.head_dim && norm.weight.columns == norm.width as usize;
+            one_head && norm.kind == NormKind::Rms && norm.bias.is_none()
+        };
+        if attention.gated || !norms.iter().flatten().all(|norm| plain(norm)) {
+            return None;
+        }
+        let (turns, pairs, halves) = attention.rope.map_or((0, 0, false), |rope| cuda.turns(rope));
+        Some(Self {
+            block,
+            heads: attention.heads as usize,
+            kv_heads: attention.kv_heads as usize,
+            dim: attention.head_dim as usize,
+            norms: norms.map(|norm| norm.map_or(0, |norm| norm.weight.at)),
+            epsilons: norms.map(|norm| norm.map_or(0.0, |norm| norm.epsilon)),
+            turns,
+            pairs,
+            halves,
+        })
+    }
+
+    /// By a kernel of its own.
+    pub(crate) fn start(&self, cuda: &Cuda) {
+        let cache = cuda.caches[self.block].as_ref().expect("a block with attention");
+        let [keys, key_scales, values, value_scales] = cache.places();
+        let structure = Structure::new()
+            .place(cuda.at(Buffer::Query))
+            .place(cuda.at(Buffer::Key))
+            .place(cuda.at(Buffer::Value))
+            .place(self.norms[0])
+            .place(self.norms[1])
+            .place(self.turns)
+            .place(keys)
+            .place(key_scales)
+            .place(values)
+            .place(value_scales)
+            .int(self.heads)
+            .int(self.kv_heads)
+            .int(self.dim)
+            .int(self.pairs)
+            .int(usize::from(self.halves))
+            .float(self.epsilons[0])
+            .float(self.epsilons[1])
+            .int(0);
+        let grid = Grid::new([1, cuda.rows(Buffer::Query), 1], 32 * TURN_WARPS as u32);
+        let grid = Grid { ahead: true, shared_bytes: 4 * TURN_WARPS * self.dim, ..grid };
+        let batch = cuda.step.batch();
+        cuda.launch(&format!("turn_{}", cache.kind()), grid, &[(&batch).into(), (&structure).into()]);
+    }
+}
+
+/// Norms of heads, ropes and the cache in one go, now or in attention itself, where heads are such that it can be. Says whether they were.
+pub(crate) fn turn_and_store(cuda: &Cuda, block: usize, attention: &Attention<Resident>) -> bool {
+    let Some(turn) = Turn::new(cuda, block, attention) else { return false };
+    let cache = cuda.caches[block].as_ref().expect("a block with attention");
+    if is_fast(cuda, cache, &attention.into()) && is_one_each(cuda) {
+        cuda.leave(Pending::Turn(turn));
+    } else {
+        turn.start(cuda);
+    }
     true
 }
 
 /// See [`kauri_device::Ops::attend`].
-pub(crate) fn attend(cuda: &Cuda, block: usize, scores: &Scores) {
+pub(crate) fn attend(cuda: &Cuda, block: usize, scores: &Scores, output: Option<&Linear<Resident>>) {
     let cache = cuda.caches[block].as_ref().expect("a block with attention");
-    if attend_fast(cuda, cache, scores) {
-        return;
+    if is_fast(cuda, cache, scores) {
+        return attend_fast(cuda, cache, scores, output);
     }
     let (batch, words) = (cuda.step.batch(), scores.words());
     let [keys, key_scales, values, value_scales] = cache.places().map(Arg::from);

@@ -72,8 +72,8 @@ const OLDEST_DRIVER: Version = Version(13, 0);
 const OLDEST_DEVICE: Version = Version(8, 0);
 /// The oldest GPU on which a kernel can wait for the one before it by itself.
 const WAITS: Version = Version(9, 0);
-/// Dynamic shared memory that a block may have unless a kernel asks for more.
-const SHARED_BYTES: u32 = 48 * 1024;
+/// Dynamic shared memory that a block may have unless a kernel asks for more: of 48 KiB, some may be the kernel's own.
+const SHARED_BYTES: u32 = 40 * 1024;
 /// Arguments of a kernel at most.
 const ARGUMENTS_MAX: usize = 24;
 
@@ -147,6 +147,11 @@ impl Structure {
         self
     }
 
+    /// As double words.
+    pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
+        self.bytes[..self.len.next_multiple_of(8)].as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))
+    }
+
     fn put(mut self, bytes: &[u8]) -> Self {
         self.bytes[self.len..][..bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -218,6 +223,63 @@ pub(crate) struct Grid {
 impl Grid {
     pub(crate) fn new(blocks: [usize; 3], threads: u32) -> Self {
         Self { blocks, threads, shared_bytes: 0, ahead: false }
+    }
+}
+
+/// How a tensor copy turns sixteen-byte pieces of neighbouring rows in shared memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Swizzle {
+    None,
+    Bytes64,
+    Bytes128,
+}
+
+/// Rows of bytes of several matrices, for the copies of Hopper's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BytesMap {
+    pub(crate) at: u64,
+    pub(crate) row_bytes: usize,
+    pub(crate) rows: usize,
+    pub(crate) matrices: usize,
+    /// Bytes from one matrix to the next.
+    pub(crate) stride: u64,
+    /// Of a copy.
+    pub(crate) box_bytes: usize,
+    pub(crate) box_rows: usize,
+    pub(crate) swizzle: Swizzle,
+}
+
+impl BytesMap {
+    /// As the copies want it.
+    pub(crate) fn encode(&self) -> Result<[u64; 16], Failure> {
+        let mut map = sys::CUtensorMap { opaque: [0; 16] };
+        let sizes = [self.row_bytes as u64, self.rows as u64, self.matrices as u64];
+        let strides = [self.row_bytes as u64, self.stride];
+        let (shape, steps) = ([self.box_bytes as u32, self.box_rows as u32, 1], [1u32; 3]);
+        let swizzle = match self.swizzle {
+            Swizzle::None => sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
+            Swizzle::Bytes64 => sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_64B,
+            Swizzle::Bytes128 => sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+        };
+        // SAFETY: the arrays are as long as three dimensions want; writes one map, and touches no memory of the device.
+        let made = unsafe {
+            sys::cuTensorMapEncodeTiled(
+                &raw mut map,
+                sys::CUtensorMapDataType::CU_TENSOR_MAP_DATA_TYPE_UINT8,
+                3,
+                self.at as *mut c_void,
+                sizes.as_ptr(),
+                strides.as_ptr(),
+                shape.as_ptr(),
+                steps.as_ptr(),
+                sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
+                swizzle,
+                sys::CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                sys::CUtensorMapFloatOOBfill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+            )
+        };
+        check("cuTensorMapEncodeTiled", made)?;
+        Ok(map.opaque)
     }
 }
 

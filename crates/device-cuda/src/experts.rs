@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use kauri_arch::{Ffn, GroupRank, Linear, Moe, Norm, Scoring, Shape};
+use kauri_arch::{Ffn, GroupRank, Linear, Moe, Norm, NormKind, Scoring, Shape};
 use kauri_device::{Buffer, DeviceError, Ops, Plan, Share, Weight, reference};
+use kauri_formats::Quant;
 
 use crate::detect::{DEVICE, no_room};
 use crate::driver::{Allocation, Arg, Gpu, Grid, Structure};
 use crate::elementwise::{numbered, numbers};
 use crate::matmul::{self, Also};
-use crate::ops::Cuda;
+use crate::ops::{Cuda, Pending};
 use crate::resident::Resident;
 use crate::wide::{self, HOPPER};
 
@@ -183,11 +184,17 @@ pub(crate) fn experts(cuda: &mut Cuda, norm: Option<&Norm<Resident>>, moe: &Moe<
     let stride = stride(cuda, moe);
     let router = [(&moe.router, Buffer::Scores)];
     let tokens = cuda.rows(Buffer::Stream);
+    if let (Some(norm), Some(stride)) = (norm, stride)
+        && tokens == 1
+        && is_single(norm, moe)
+    {
+        return chosen_single(cuda, norm, moe, stride);
+    }
     let all = stride.filter(|_| wide::takes_experts(cuda, moe, tokens));
     let also = match (all, stride) {
         (Some(_), _) => Also::Halves,
         (None, Some(_)) => Also::Bytes,
-        (None, None) => Also::Nothing,
+        (None, None) => Also::Numbers,
     };
     matmul::products(cuda, norm, Buffer::Stream, &router, None, also);
     // The fast ways write the mixture whole: nobody needs zeros there.
@@ -210,40 +217,136 @@ pub(crate) fn experts(cuda: &mut Cuda, norm: Option<&Norm<Resident>>, moe: &Moe<
 
 /// What the chosen experts make of `input`, whose bytes are there, to `Mixture`: two kernels for all of them.
 fn chosen_fast(cuda: &Cuda, input: Buffer, moe: &Moe<Resident>, stride: u64) {
+    up_fast(cuda, input, moe, stride).start(cuda, None);
+}
+
+/// The first of the two, and what is left to do of the rows that are where it says.
+fn up_fast(cuda: &Cuda, input: Buffer, moe: &Moe<Resident>, stride: u64) -> Down {
     let first = &moe.experts[0];
     let gate = first.gate.as_ref().expect("looked at before");
     let (wanted, width, tokens) = (moe.chosen as usize, first.up.rows as usize, cuda.rows(input));
-    let Scratch { chosen, shares, wide, .. } = &cuda.experts;
-    let [number, limit, steepness] = numbered(first.activation);
-    let structure = |[weight, up, to]: [u64; 3], rows: usize, values: u64, columns: usize, inputs: usize| {
+    let wide = cuda.experts.wide.at();
+    let up = Narrow {
+        weights: [gate.weight.at, first.up.weight.at],
+        stride,
+        to: wide,
+        rows: width,
+        wanted,
+        experts: moe.experts.len(),
+        columns: cuda.hidden,
+        inputs: tokens,
+    };
+    let gating = (numbered(first.activation), first.gate_scale);
+    let grid = Grid { ahead: true, ..Grid::new([width.div_ceil(4), tokens * wanted, 1], 128) };
+    let name = format!("experts_gate_up_{}", matmul::type_name(gate.weight.quant));
+    cuda.launch(&name, grid, &[(&up.structure(cuda, cuda.at(input), None, gating)).into()]);
+    matmul::turn_rows(cuda, None, wide, tokens * wanted, width, 0, [true, false]);
+    let weights = [first.down.weight.at, 0];
+    let to = cuda.at(Buffer::Mixture);
+    let down = Narrow { weights, to, rows: cuda.hidden, columns: width, inputs: tokens * wanted, ..up };
+    Down { down, tokens, name: matmul::type_name(first.down.weight.quant) }
+}
+
+/// A narrow launch of chosen experts.
+#[derive(Clone, Copy)]
+struct Narrow {
+    /// The one matrix, or a pair; of the first expert.
+    weights: [u64; 2],
+    stride: u64,
+    to: u64,
+    rows: usize,
+    wanted: usize,
+    experts: usize,
+    columns: usize,
+    inputs: usize,
+}
+
+impl Narrow {
+    /// `ExpertsMatvec` of `kernels/matvec.cuh`; with the activation as kernels are told it, and the factor on the gate.
+    fn structure(
+        &self,
+        cuda: &Cuda,
+        values: u64,
+        added: Option<f32>,
+        ([number, limit, steepness], gate_scale): ([f32; 3], f32),
+    ) -> Structure {
         let structure = Structure::new()
-            .place(weight)
-            .place(up)
-            .place(stride)
-            .place(stride)
-            .place(chosen.at())
-            .place(shares.at())
-            .place(to)
-            .int(rows)
-            .int(wanted)
-            .int(moe.experts.len());
-        matmul::vectors(cuda, &structure, values, columns, [0, inputs])
-            .int(0)
-            .float(1.0)
+            .place(self.weights[0])
+            .place(self.weights[1])
+            .place(self.stride)
+            .place(self.stride)
+            .place(cuda.experts.chosen.at())
+            .place(cuda.experts.shares.at())
+            .place(self.to)
+            .int(self.rows)
+            .int(self.wanted)
+            .int(self.experts);
+        matmul::vectors(cuda, &structure, values, self.columns, [0, self.inputs])
+            .int(usize::from(added.is_some()))
+            .float(added.unwrap_or(1.0))
             .int(number as usize)
             .float(limit)
             .float(steepness)
-            .float(first.gate_scale)
-    };
-    let places = [gate.weight.at, first.up.weight.at, wide.at()];
-    let up = structure(places, width, cuda.at(input), cuda.hidden, tokens);
-    let grid = Grid { ahead: true, ..Grid::new([width.div_ceil(4), tokens * wanted, 1], 128) };
-    cuda.launch(&format!("experts_gate_up_{}", matmul::type_name(gate.weight.quant)), grid, &[(&up).into()]);
-    matmul::turn_rows(cuda, None, wide.at(), tokens * wanted, width, 0, [true, false]);
-    let places = [first.down.weight.at, 0, cuda.at(Buffer::Mixture)];
-    let down = structure(places, cuda.hidden, wide.at(), width, tokens * wanted);
-    let grid = Grid { ahead: true, ..Grid::new([cuda.hidden.div_ceil(4), tokens, 1], 128) };
-    cuda.launch(&format!("experts_down_{}", matmul::type_name(first.down.weight.quant)), grid, &[(&down).into()]);
+            .float(gate_scale)
+    }
+}
+
+/// The last product of chosen experts, whose inputs are there.
+#[derive(Clone, Copy)]
+pub(crate) struct Down {
+    down: Narrow,
+    tokens: usize,
+    /// The ending of the kernel.
+    name: &'static str,
+}
+
+impl Down {
+    /// To `Mixture`, or added to the stream.
+    pub(crate) fn start(&self, cuda: &Cuda, added: Option<f32>) {
+        let to = if added.is_some() { cuda.at(Buffer::Stream) } else { self.down.to };
+        let down = Narrow { to, ..self.down };
+        let grid = Grid { ahead: true, ..Grid::new([down.rows.div_ceil(4), self.tokens, 1], 128) };
+        let structure = down.structure(cuda, cuda.experts.wide.at(), added, ([0.0; 3], 1.0));
+        cuda.launch(&format!("experts_down_{}", self.name), grid, &[(&structure).into()]);
+    }
+}
+
+/// Columns of a row whose scores one kernel computes, at most.
+const SCORED_COLUMNS_MAX: usize = 4096;
+
+/// Whether one kernel turns a token's row and scores the experts.
+fn is_single(norm: &Norm<Resident>, moe: &Moe<Resident>) -> bool {
+    let (first, router) = (&moe.experts[0], &moe.router);
+    let as_bytes = |linear: &Linear<Resident>| matmul::reads_bytes(linear.weight.quant);
+    moe.shared.is_none()
+        && norm.kind == NormKind::Rms
+        && norm.bias.is_none()
+        && router.bias.is_none()
+        && router.weight.quant == Quant::F32
+        && router.columns.is_multiple_of(32)
+        && router.columns as usize <= SCORED_COLUMNS_MAX
+        && first.gate.as_ref().is_some_and(as_bytes)
+        && as_bytes(&first.down)
+}
+
+/// The whole branch of one token; the last product is left for the addition to the stream.
+fn chosen_single(cuda: &Cuda, norm: &Norm<Resident>, moe: &Moe<Resident>, stride: u64) {
+    let scratch = &cuda.products;
+    let scores = Structure::new()
+        .place(moe.router.weight.at)
+        .place(cuda.at(Buffer::Stream))
+        .place(norm.weight.at)
+        .place(cuda.at(Buffer::Scores))
+        .place(scratch.codes.at())
+        .place(scratch.metas.at())
+        .int(moe.experts.len())
+        .int(cuda.hidden)
+        .float(norm.epsilon)
+        .aligned(8);
+    let grid = Grid { ahead: true, ..Grid::new([moe.experts.len() + 1, 1, 1], 128) };
+    cuda.launch("row_scores_f32", grid, &[(&scores).into()]);
+    choose(cuda, moe, 0);
+    cuda.leave(Pending::Down(up_fast(cuda, Buffer::Stream, moe, stride)));
 }
 
 /// The same for some dozens of tokens, sorted by expert.

@@ -6,6 +6,7 @@
 mod attend;
 mod cache;
 mod ceilings;
+mod codes;
 mod detect;
 mod driver;
 mod elementwise;

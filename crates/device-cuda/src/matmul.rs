@@ -25,6 +25,9 @@ const NARROW_TOKENS: usize = 8;
 const NARROW_WARPS: usize = 4;
 /// Matrices of a narrow launch at most.
 const PARTS: usize = 4;
+/// A row that blocks turn themselves has so many columns at most, and a launch so many blocks: those that run at a time.
+const TURNED_COLUMNS_MAX: usize = 1024;
+const TURNED_BLOCKS_A_PROCESSOR: usize = 8;
 /// Rows that the narrow way takes of matrices in single precision, which have no wide one.
 const SINGLE_ROWS_MAX: usize = 16;
 
@@ -50,8 +53,27 @@ pub(crate) struct Scratch {
     pub(crate) made: Allocation,
     pub(crate) partials: Allocation,
     pub(crate) counters: Allocation,
-    /// A buffer whose rows also are somewhere as bf16, until the next kernel starts.
-    held: Cell<Option<(Buffer, u64)>>,
+    /// Of the wide values of a network, which may wait while attention runs, and of another buffer.
+    held: [Cell<Option<Held>>; 2],
+}
+
+/// A buffer whose rows are somewhere in the form that the next product reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) buffer: Buffer,
+    pub(crate) form: Form,
+    /// Whether they are there alone, and not in the buffer: until a product has read them, or the buffer is written. Else until the next kernel
+    /// starts.
+    pub(crate) alone: bool,
+}
+
+/// The form of rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// Where `codes` and `metas` are.
+    Bytes,
+    /// bf16 at a place.
+    Halves(u64),
 }
 
 impl Scratch {
@@ -92,17 +114,45 @@ impl Scratch {
         let mut next = || made.next().expect("seven sizes");
         let (codes, metas, halves, gated) = (next()?, next()?, next()?, next()?);
         let (made, partials, counters) = (next()?, next()?, next()?);
-        Ok(Self { codes, metas, halves, gated, made, partials, counters, held: Cell::new(None) })
+        Ok(Self { codes, metas, halves, gated, made, partials, counters, held: [const { Cell::new(None) }; 2] })
     }
 
-    /// Notes that the kernel started last wrote the rows of `buffer` as bf16, too.
-    pub(crate) fn hold(&self, buffer: Buffer, place: u64) {
-        self.held.set(Some((buffer, place)));
+    /// Notes what the kernel started last wrote.
+    pub(crate) fn hold(&self, held: Held) {
+        self.slot(held.buffer).set(Some(held));
     }
 
-    /// Forgets that: another kernel starts, or the buffer is written.
+    /// Another kernel starts: forgets rows that are in their buffer, too.
     pub(crate) fn let_go(&self) {
-        self.held.set(None);
+        self.held.iter().for_each(|slot| slot.set(slot.get().filter(|held| held.alone)));
+    }
+
+    /// Another batch comes.
+    pub(crate) fn forget_all(&self) {
+        self.held.iter().for_each(|slot| slot.set(None));
+    }
+
+    /// A buffer is written, or a product has read it.
+    pub(crate) fn forget(&self, buffer: Buffer) {
+        let slot = self.slot(buffer);
+        slot.set(slot.get().filter(|held| held.buffer != buffer));
+    }
+
+    /// What is held of a buffer.
+    fn held(&self, buffer: Buffer) -> Option<Held> {
+        self.slot(buffer).get().filter(|held| held.buffer == buffer)
+    }
+
+    fn slot(&self, buffer: Buffer) -> &Cell<Option<Held>> {
+        &self.held[usize::from(buffer != Buffer::Gate)]
+    }
+
+    /// Where rows of a buffer are that are not in it.
+    pub(crate) fn alone(&self, buffer: Buffer) -> Option<u64> {
+        match self.held(buffer)? {
+            Held { form: Form::Halves(place), alone: true, .. } => Some(place),
+            Held { .. } => None,
+        }
     }
 }
 
@@ -110,7 +160,8 @@ impl Scratch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Also {
     Nothing,
-    /// The rows as bytes, or as bf16.
+    /// The rows as numbers, as bytes, or as bf16.
+    Numbers,
     Bytes,
     Halves,
 }
@@ -127,13 +178,21 @@ pub(crate) fn products(
     let columns = products[0].0.columns as usize;
     let mut ways: Vec<Way> = products.iter().map(|(linear, _)| way(cuda, linear, cuda.rows(from))).collect();
     match also {
-        Also::Nothing => {}
+        Also::Nothing | Also::Numbers => {}
         Also::Bytes => ways.push(Way::Bytes),
         Also::Halves => ways.push(Way::Wide),
     }
-    let held = cuda.products.held.get().filter(|(buffer, _)| norm.is_none() && *buffer == from);
-    let halves = held.filter(|_| ways.iter().all(|way| *way == Way::Wide)).map(|(_, place)| place);
-    let input = if halves.is_some() { from } else { prepare(cuda, norm, from, &ways, columns) };
+    let held = cuda.products.held(from).filter(|_| norm.is_none());
+    cuda.products.forget(from);
+    products.iter().for_each(|&(_, to)| cuda.products.forget(to));
+    let as_is = held.filter(|held| match held.form {
+        Form::Bytes => ways.iter().all(|way| *way == Way::Bytes),
+        Form::Halves(_) => ways.iter().all(|way| *way == Way::Wide),
+    });
+    assert!(as_is.is_some() || held.is_none_or(|held| !held.alone), "rows of {from:?} are where no product reads them");
+    let turning = Turning::of(cuda, norm, from, products, &ways, also).filter(|_| as_is.is_none());
+    let input =
+        if as_is.is_some() || turning.is_some() { from } else { prepare(cuda, norm, from, &ways, columns, also) };
     for wanted in [Way::Bytes, Way::Numbers] {
         let mut rest: Vec<_> =
             products.iter().zip(&ways).filter(|(_, way)| **way == wanted).map(|(it, _)| *it).collect();
@@ -144,10 +203,13 @@ pub(crate) fn products(
             let (mut now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(linear, _)| fits(linear));
             rest = now.split_off(now.len().min(PARTS));
             rest.extend(later);
-            narrow(cuda, input, &now, added);
+            narrow(cuda, input, &now, added, turning.as_ref());
         }
     }
-    let halves = halves.unwrap_or(cuda.products.halves.at());
+    let halves = match as_is.map(|held| held.form) {
+        Some(Form::Halves(place)) => place,
+        Some(Form::Bytes) | None => cuda.products.halves.at(),
+    };
     for (&(linear, to), way) in products.iter().zip(&ways) {
         match way {
             Way::Plain => plain(cuda, linear, input, to, added),
@@ -172,21 +234,78 @@ pub(crate) fn gate_up(cuda: &mut Cuda, norm: Option<&Norm<Resident>>, dense: &De
     };
     let (way, columns) = (way(cuda, gate, rows), gate.columns as usize);
     let alike = gate.weight.quant == dense.up.weight.quant && way == self::way(cuda, &dense.up, rows);
+    cuda.products.forget(Buffer::Gate);
     if alike && way == Way::Wide && wide::is_pair(dense) {
-        prepare(cuda, norm, from, &[way], columns);
-        return cuda.note(wide::pair(cuda, gate, dense, cuda.products.halves.at(), rows));
+        prepare(cuda, norm, from, &[way], columns, Also::Nothing);
+        let alone = self::way(cuda, &dense.down, rows) == Way::Wide;
+        return cuda.note(wide::pair(cuda, gate, dense, cuda.products.halves.at(), rows, alone));
     }
     if !alike || !matches!(way, Way::Bytes | Way::Numbers) {
         products(cuda, norm, from, &[(gate, Buffer::Gate), (&dense.up, Buffer::Up)], None, Also::Nothing);
         return reference::finish_gate(cuda, dense);
     }
     let part = Part { gate: Some(gate), linear: &dense.up, to: cuda.at(Buffer::Gate), stride: gate.rows as usize };
-    let input = prepare(cuda, norm, from, &[way], columns);
+    let one = Few { start: 0, count: 1, room: 1, mixed: false };
+    let turning = Turning::fitting(cuda, norm, from, way, columns, part.blocks(one));
+    let input = if turning.is_some() { from } else { prepare(cuda, norm, from, &[way], columns, Also::Nothing) };
     each_few(rows, |start, count, room| {
         let few = Few { start, count, room, mixed: false };
-        let structure = narrow_structure(cuda, input, &[part], few, None, Some(dense));
-        launch_narrow(cuda, &format!("gate_up_{}", type_name(gate.weight.quant)), few, &[part], &structure);
+        let structure = narrow_structure(cuda, input, &[part], few, None, Some(dense), turning.as_ref());
+        let name = format!("gate_up_{}", type_name(gate.weight.quant));
+        launch_narrow(cuda, &name, few, &[part], &structure, turning.as_ref());
     });
+}
+
+/// The one row of a step that every block of a narrow product turns itself into what it reads: one kernel less to wait for.
+#[derive(Clone, Copy)]
+struct Turning<'a> {
+    norm: Option<&'a Norm<Resident>>,
+    from: u64,
+    /// Of shared memory for the row.
+    bytes: usize,
+}
+
+impl<'a> Turning<'a> {
+    /// For these products, if it is quicker so.
+    fn of(
+        cuda: &Cuda,
+        norm: Option<&'a Norm<Resident>>,
+        from: Buffer,
+        products: &[(&Linear<Resident>, Buffer)],
+        ways: &[Way],
+        also: Also,
+    ) -> Option<Self> {
+        let way = ways[0];
+        if also != Also::Nothing || from == Buffer::Last || ways.iter().any(|other| *other != way) {
+            return None;
+        }
+        let first = products[0].0.weight.quant;
+        let mixed = way == Way::Bytes && products.iter().any(|(linear, _)| linear.weight.quant != first);
+        let few = Few { start: 0, count: 1, room: 1, mixed };
+        let blocks =
+            products.iter().map(|&(linear, _)| Part { gate: None, linear, to: 0, stride: 0 }.blocks(few)).sum();
+        Self::fitting(cuda, norm, from, way, products[0].0.columns as usize, blocks)
+    }
+
+    /// For a launch of so many blocks.
+    fn fitting(
+        cuda: &Cuda,
+        norm: Option<&'a Norm<Resident>>,
+        from: Buffer,
+        way: Way,
+        columns: usize,
+        blocks: usize,
+    ) -> Option<Self> {
+        let bytes = match way {
+            Way::Bytes => columns + columns / 4,
+            Way::Numbers if norm.is_some() => 4 * columns,
+            Way::Numbers | Way::Plain | Way::Wide => return None,
+        };
+        let fits = cuda.rows(from) == 1
+            && columns <= TURNED_COLUMNS_MAX
+            && blocks <= TURNED_BLOCKS_A_PROCESSOR * cuda.gpu.processors as usize;
+        fits.then(|| Self { norm, from: cuda.at(from), bytes })
+    }
 }
 
 /// How the product of so many rows with a matrix is best computed.
@@ -204,7 +323,16 @@ fn way(cuda: &Cuda, linear: &Linear<Resident>, rows: usize) -> Way {
     if quant == Quant::F32 && rows > SINGLE_ROWS_MAX {
         return Way::Plain;
     }
-    if wide::is_best(cuda, quant, rows) { Way::Wide } else { narrow }
+    if wide::is_best(cuda, &linear.weight, rows) { Way::Wide } else { narrow }
+}
+
+/// Whether the product of so many rows with a matrix reads them as bytes, or as bf16.
+pub(crate) fn reads(cuda: &Cuda, linear: &Linear<Resident>, rows: usize) -> Also {
+    match way(cuda, linear, rows) {
+        Way::Bytes => Also::Bytes,
+        Way::Wide => Also::Halves,
+        Way::Plain | Way::Numbers => Also::Numbers,
+    }
 }
 
 /// Whether bytes of this type lie in planes where the fast kernels take them.
@@ -212,8 +340,15 @@ pub(crate) fn wants_planes(quant: Quant, columns: usize) -> bool {
     matches!(quant, Quant::Q8_0 | Quant::Q4_0 | Quant::Q6_K) && columns.is_multiple_of(32)
 }
 
-/// The rows of `from` behind its norm, in all the forms that are wanted; gives where they are as numbers.
-fn prepare(cuda: &Cuda, norm: Option<&Norm<Resident>>, from: Buffer, ways: &[Way], columns: usize) -> Buffer {
+/// The rows of `from` behind its norm, in all the forms that are wanted; gives where they are as numbers, if those are.
+fn prepare(
+    cuda: &Cuda,
+    norm: Option<&Norm<Resident>>,
+    from: Buffer,
+    ways: &[Way],
+    columns: usize,
+    also: Also,
+) -> Buffer {
     // Rows of outputs are normalised where they are: there is no other place for so few.
     let to = if norm.is_some() && from != Buffer::Last { Buffer::Normed } else { from };
     let (bytes, halves) = (ways.contains(&Way::Bytes), ways.contains(&Way::Wide));
@@ -223,7 +358,10 @@ fn prepare(cuda: &Cuda, norm: Option<&Norm<Resident>>, from: Buffer, ways: &[Way
         }
         return to;
     }
-    let values = if norm.is_some() { cuda.at(to) } else { 0 };
+    // Experts, and who asks for the rows of outputs, read numbers beside what products do.
+    let numbers = ways.iter().any(|way| matches!(way, Way::Numbers | Way::Plain));
+    let read = numbers || also != Also::Nothing || from == Buffer::Last;
+    let values = if norm.is_some() && read { cuda.at(to) } else { 0 };
     turn_rows(cuda, norm, cuda.at(from), cuda.rows(from), columns, values, [bytes, halves]);
     to
 }
@@ -240,12 +378,7 @@ pub(crate) fn turn_rows(
 ) {
     let scratch = &cuda.products;
     let when = |wanted: bool, place: &Allocation| if wanted { place.at() } else { 0 };
-    let structure = Structure::new()
-        .place(from)
-        .place(norm.map_or(0, |norm| norm.weight.at))
-        .place(norm.and_then(|norm| norm.bias).map_or(0, |bias| bias.at))
-        .int(usize::from(norm.is_some_and(|norm| norm.kind == NormKind::Layer)))
-        .float(norm.map_or(0.0, |norm| norm.epsilon))
+    let structure = norm_structure(&Structure::new().place(from), norm)
         .place(values)
         .place(when(bytes, &scratch.codes))
         .place(when(bytes, &scratch.metas))
@@ -294,7 +427,13 @@ impl Part<'_> {
 }
 
 /// Products with a few rows, several matrices at once.
-fn narrow(cuda: &Cuda, input: Buffer, products: &[(&Linear<Resident>, Buffer)], added: Option<f32>) {
+fn narrow(
+    cuda: &Cuda,
+    input: Buffer,
+    products: &[(&Linear<Resident>, Buffer)],
+    added: Option<f32>,
+    turning: Option<&Turning<'_>>,
+) {
     let parts: Vec<_> = products
         .iter()
         .map(|&(linear, to)| Part { gate: None, linear, to: cuda.at(to), stride: linear.rows as usize })
@@ -304,8 +443,8 @@ fn narrow(cuda: &Cuda, input: Buffer, products: &[(&Linear<Resident>, Buffer)], 
     let name = if mixed { "mixed" } else { type_name(first) };
     each_few(cuda.rows(input), |start, count, room| {
         let few = Few { start, count, room, mixed };
-        let structure = narrow_structure(cuda, input, &parts, few, added, None);
-        launch_narrow(cuda, &format!("matvec_{name}"), few, &parts, &structure);
+        let structure = narrow_structure(cuda, input, &parts, few, added, None, turning);
+        launch_narrow(cuda, &format!("matvec_{name}"), few, &parts, &structure, turning);
     });
 }
 
@@ -325,6 +464,7 @@ fn narrow_structure(
     few: Few,
     added: Option<f32>,
     gated: Option<&Dense<Resident>>,
+    turning: Option<&Turning<'_>>,
 ) -> Structure {
     let mut structure = Structure::new();
     let mut first_block = 0;
@@ -349,13 +489,24 @@ fn narrow_structure(
     let columns = parts[0].linear.columns as usize;
     let structure = vectors(cuda, &structure.int(parts.len()), cuda.at(input), columns, [few.start, few.count]);
     let [number, limit, steepness] = gated.map_or([0.0; 3], |dense| numbered(dense.activation));
-    structure
+    let structure = structure
         .int(usize::from(added.is_some()))
         .float(added.unwrap_or(0.0))
         .int(number as usize)
         .float(limit)
         .float(steepness)
         .float(gated.map_or(1.0, |dense| dense.gate_scale))
+        .place(turning.map_or(0, |turning| turning.from));
+    norm_structure(&structure, turning.and_then(|turning| turning.norm))
+}
+
+/// `RowNorm` of `kernels/codes.cuh`.
+fn norm_structure(structure: &Structure, norm: Option<&Norm<Resident>>) -> Structure {
+    (*structure)
+        .place(norm.map_or(0, |norm| norm.weight.at))
+        .place(norm.and_then(|norm| norm.bias).map_or(0, |bias| bias.at))
+        .int(usize::from(norm.is_some_and(|norm| norm.kind == NormKind::Layer)))
+        .float(norm.map_or(0.0, |norm| norm.epsilon))
 }
 
 /// `Vectors` of `kernels/matvec.cuh`.
@@ -375,9 +526,20 @@ pub(crate) fn vectors(
         .int(count)
 }
 
-fn launch_narrow(cuda: &Cuda, name: &str, few: Few, parts: &[Part<'_>], structure: &Structure) {
+fn launch_narrow(
+    cuda: &Cuda,
+    name: &str,
+    few: Few,
+    parts: &[Part<'_>],
+    structure: &Structure,
+    turning: Option<&Turning<'_>>,
+) {
     let blocks = parts.iter().map(|part| part.blocks(few)).sum();
-    let grid = Grid { ahead: true, ..Grid::new([blocks, 1, 1], 32 * NARROW_WARPS as u32) };
+    let mut grid = Grid { ahead: true, ..Grid::new([blocks, 1, 1], 32 * NARROW_WARPS as u32) };
+    if let Some(turning) = turning {
+        grid.shared_bytes = turning.bytes;
+        return cuda.launch(&format!("{name}_turned"), grid, &[structure.into()]);
+    }
     cuda.launch(&format!("{name}_t{}", few.room), grid, &[structure.into()]);
 }
 
@@ -393,6 +555,11 @@ pub(crate) fn type_name(quant: Quant) -> &'static str {
         Quant::F16 => "f16",
         _ => "f32",
     }
+}
+
+/// Whether those kernels read rows of bytes.
+pub(crate) fn reads_bytes(quant: Quant) -> bool {
+    matches!(quant, Quant::Q8_0 | Quant::Q4_0 | Quant::Q4_K | Quant::Q5_K | Quant::Q6_K)
 }
 
 /// Whether there are kernels of [`type_name`] for it.

@@ -2,6 +2,7 @@
 //!
 //! Operations only start kernels. What fails is kept and reported by the executor, as every later call fails too.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use kauri_arch::{
@@ -46,6 +47,8 @@ pub struct Cuda {
     pub(crate) experts: experts::Scratch,
     pub(crate) products: matmul::Scratch,
     pub(crate) attention: attend::Scratch,
+    /// What the next operation may do in one go with its own, and any other kernel must find done.
+    pending: Cell<Option<Pending>>,
     /// Whether only the plain kernels run: single precision, each output in one order whatever else is computed.
     pub(crate) exact: bool,
     /// Rows that kernels are started for: of tokens, of outputs.
@@ -61,9 +64,18 @@ pub struct Cuda {
     slots: usize,
 }
 
+/// What an operation leaves for the next.
+#[derive(Clone, Copy)]
+pub(crate) enum Pending {
+    /// Norms of heads, ropes and the cache: for attention.
+    Turn(attend::Turn),
+    /// The last product of chosen experts: for the addition to the stream.
+    Down(experts::Down),
+}
+
 /// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
 /// then no longer taken for what this one would compute.
-const REVISION: u32 = 2;
+const REVISION: u32 = 3;
 
 /// A rope on the device: its frequencies, and the angles of a batch.
 struct Turns {
@@ -125,6 +137,7 @@ impl Cuda {
             experts,
             products,
             attention,
+            pending: Cell::new(None),
             exact,
             rows: [0; 2],
             sequences: 0,
@@ -152,7 +165,8 @@ impl Cuda {
     /// How many rows, sequences and tiles kernels are started for, of a batch that has no more.
     pub(crate) fn size(&mut self, rows: [usize; 2], sequences: usize, tiles: usize) {
         (self.rows, self.sequences, self.tiles) = (rows, sequences, tiles);
-        self.products.let_go();
+        self.products.forget_all();
+        self.pending.set(None);
     }
 
     /// Lays out the batch that was sent, and computes its angles.
@@ -188,7 +202,16 @@ impl Cuda {
     /// # Errors
     /// When the device is lost.
     pub fn read(&self, buffer: Buffer, values: &mut [f32]) -> Result<(), DeviceError> {
+        self.finish_pending();
         self.outcome().map_err(lost)?;
+        if let Some(place) = self.products.alone(buffer) {
+            let mut bytes = vec![0; 2 * values.len()];
+            self.gpu.read(place, &mut bytes).map_err(lost)?;
+            let read =
+                bytes.as_chunks().0.iter().map(|bytes| f32::from_bits(u32::from(u16::from_le_bytes(*bytes)) << 16));
+            values.iter_mut().zip(read).for_each(|(value, read)| *value = read);
+            return Ok(());
+        }
         let mut bytes = vec![0; size_of_val(values)];
         self.gpu.read(self.at(buffer), &mut bytes).map_err(lost)?;
         let read = bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
@@ -201,7 +224,9 @@ impl Cuda {
     /// # Errors
     /// When the device is lost.
     pub fn write(&mut self, buffer: Buffer, values: &[f32]) -> Result<(), DeviceError> {
+        self.finish_pending();
         self.products.let_go();
+        self.products.forget(buffer);
         self.gpu.write(self.at(buffer), driver::bytes_of_floats(values)).map_err(lost)
     }
 
@@ -262,8 +287,28 @@ impl Cuda {
         (angles.at(), frequencies.pairs(), frequencies.style == RopeStyle::Halves)
     }
 
+    /// Leaves something for the next operation to do.
+    pub(crate) fn leave(&self, pending: Pending) {
+        self.pending.set(Some(pending));
+    }
+
+    /// What was left, for who does it now.
+    pub(crate) fn take_pending(&self) -> Option<Pending> {
+        self.pending.take()
+    }
+
+    /// Does what was left, ahead of anything but the operation that it was left for.
+    fn finish_pending(&self) {
+        match self.pending.take() {
+            None => {}
+            Some(Pending::Turn(turn)) => turn.start(self),
+            Some(Pending::Down(down)) => down.start(self, None),
+        }
+    }
+
     /// Starts a kernel.
     pub(crate) fn launch(&self, name: &str, grid: Grid, arguments: &[Arg<'_>]) {
+        self.finish_pending();
         self.products.let_go();
         self.outcome.note(self.gpu.launch(name, grid, arguments));
     }
@@ -426,7 +471,8 @@ impl Ops for Cuda {
     }
 
     fn attend(&mut self, block: usize, attention: &Attention<Resident>) {
-        attend::attend(self, block, &attention.into());
+        let output = (!attention.gated).then_some(&attention.output);
+        attend::attend(self, block, &attention.into(), output);
     }
 
     fn fold(&mut self, latent: &Latent<Resident>) {
@@ -438,7 +484,7 @@ impl Ops for Cuda {
     }
 
     fn attend_rows(&mut self, block: usize, latent: &Latent<Resident>) {
-        attend::attend(self, block, &latent.into());
+        attend::attend(self, block, &latent.into(), None);
     }
 
     fn unfold(&mut self, latent: &Latent<Resident>) {
@@ -558,6 +604,14 @@ impl Ops for Cuda {
 
     fn experts(&mut self, norm: Option<&Norm<Resident>>, moe: &Moe<Resident>) {
         experts::experts(self, norm, moe);
+    }
+
+    fn conclude(&mut self, from: Buffer, norm: Option<&Norm<Resident>>, scale: f32) {
+        if let (None, Buffer::Mixture, Some(Pending::Down(down))) = (norm, from, self.pending.get()) {
+            self.take_pending();
+            return down.start(self, Some(scale));
+        }
+        reference::conclude(self, from, norm, scale);
     }
 
     fn project(&mut self, linear: &Linear<Resident>, from: Buffer, norm: Option<&Norm<Resident>>, scale: f32) {

@@ -5,9 +5,10 @@ use kauri_arch::{Activation, Dense, Linear, Moe};
 use kauri_device::Buffer;
 use kauri_formats::Quant;
 
+use crate::codes;
 use crate::driver::{Arg, Failure, Gpu, Grid, Structure, Version};
 use crate::experts;
-use crate::matmul::type_name;
+use crate::matmul::{Form, Held, type_name};
 use crate::ops::Cuda;
 use crate::resident::Resident;
 
@@ -35,9 +36,10 @@ pub(crate) fn takes(cuda: &Cuda, rows: usize) -> bool {
 }
 
 /// Whether the product of so many rows with a matrix of this type is quickest so. Numbers of single precision stay such.
-pub(crate) fn is_best(cuda: &Cuda, quant: Quant, rows: usize) -> bool {
-    let from = if quant == Quant::BF16 { FROM } else { FROM_QUANTISED };
-    takes(cuda, rows) && rows >= from && quant != Quant::F32
+pub(crate) fn is_best(cuda: &Cuda, weight: &Resident, rows: usize) -> bool {
+    let as_stored = weight.quant == Quant::BF16 || codes::takes(cuda, weight, rows);
+    let from = if as_stored { FROM } else { FROM_QUANTISED };
+    takes(cuda, rows) && rows >= from && weight.quant != Quant::F32
 }
 
 /// An activation in the one formula that these kernels have: see `Curve` of `kernels/matmul.cuh`.
@@ -55,18 +57,18 @@ fn curve(activation: Activation) -> Option<[f32; 5]> {
 
 /// What a launch is of, beside its matrices: `MatmulTask` of `kernels/matmul.cuh`.
 #[derive(Clone, Copy, Default)]
-struct Task {
+pub(crate) struct Task {
     biases: [u64; 2],
     /// Where single precision goes, and bf16.
     to: u64,
     halves: u64,
     /// Of experts: the first row of each.
-    starts: u64,
-    rows: usize,
-    tokens: usize,
-    columns: usize,
+    pub(crate) starts: u64,
+    pub(crate) rows: usize,
+    pub(crate) tokens: usize,
+    pub(crate) columns: usize,
     stride: usize,
-    experts: usize,
+    pub(crate) experts: usize,
     added: Option<f32>,
     curve: [f32; 5],
     gate_scale: f32,
@@ -83,6 +85,10 @@ pub(crate) fn product(
 ) -> Result<(), Failure> {
     let Resident { at, quant, rows, columns, .. } = linear.weight;
     let bias = linear.bias.map_or(0, |bias| bias.at);
+    if codes::takes(cuda, &linear.weight, tokens) {
+        let task = Task { biases: [bias, 0], to, rows, tokens, columns, stride: rows, added, ..Task::default() };
+        return codes::launch(cuda, "matmul", halves, &[&linear.weight], 0, &task);
+    }
     // Weights of other types are made bf16 as many rows at a time as there is room for.
     let room = cuda.products.made.bytes() / (2 * columns) / TILE_ROWS * TILE_ROWS;
     let most = if quant == Quant::BF16 { rows } else { room };
@@ -109,30 +115,34 @@ pub(crate) fn is_pair(dense: &Dense<Resident>) -> bool {
     curve(dense.activation).is_some() && dense.up.rows.is_multiple_of(8)
 }
 
-/// The wide values of a gated network, of rows that are at `halves`: to `Gate`, and in bf16 to where [`product`] wants them.
+/// The wide values of a gated network, of rows that are at `halves`: in bf16 to where [`product`] wants them, and unless they are to be there alone
+/// to `Gate`.
 pub(crate) fn pair(
     cuda: &Cuda,
     gate: &Linear<Resident>,
     dense: &Dense<Resident>,
     halves: u64,
     tokens: usize,
+    alone: bool,
 ) -> Result<(), Failure> {
     let Resident { quant, rows, columns, .. } = gate.weight;
     let up = &dense.up;
     let bias = |linear: &Linear<Resident>, start: usize| linear.bias.map_or(0, |bias| after(bias.at, 4 * start));
     let half = cuda.products.made.bytes() / 2;
     let most = if quant == Quant::BF16 { rows } else { half / (2 * columns) / PAIR_ROWS * PAIR_ROWS };
-    let (to, gated) = (cuda.at(Buffer::Gate), cuda.products.gated.at());
+    let (to, gated) = (if alone { 0 } else { cuda.at(Buffer::Gate) }, cuda.products.gated.at());
+    let as_stored = codes::takes(cuda, &gate.weight, tokens);
+    let most = if as_stored { rows } else { most };
     for start in (0..rows).step_by(most) {
         let count = (rows - start).min(most);
-        let places = if quant == Quant::BF16 {
+        let places = if quant == Quant::BF16 || as_stored {
             [gate.weight.at, up.weight.at]
         } else {
             [make(cuda, &gate.weight, start, count, 0), make(cuda, &up.weight, start, count, half)]
         };
         let task = Task {
             biases: [bias(gate, start), bias(up, start)],
-            to: to + 4 * start as u64,
+            to: after(to, 4 * start),
             halves: gated + 2 * start as u64,
             rows: count,
             tokens,
@@ -142,9 +152,13 @@ pub(crate) fn pair(
             gate_scale: dense.gate_scale,
             ..Task::default()
         };
-        launch(cuda, "gate_up", halves, places, &task)?;
+        if as_stored {
+            codes::launch(cuda, "gate_up", halves, &[&gate.weight, &up.weight], 0, &task)?;
+        } else {
+            launch(cuda, "gate_up", halves, places, &task)?;
+        }
     }
-    cuda.products.hold(Buffer::Gate, gated);
+    cuda.products.hold(Held { buffer: Buffer::Gate, form: Form::Halves(gated), alone });
     Ok(())
 }
 
@@ -152,8 +166,9 @@ pub(crate) fn pair(
 pub(crate) fn takes_experts(cuda: &Cuda, moe: &Moe<Resident>, tokens: usize) -> bool {
     let first = &moe.experts[0];
     let shapes = first.up.rows.is_multiple_of(8) && first.up.columns.is_multiple_of(8);
+    let as_stored = codes::fits(cuda, &first.up.weight) && codes::fits(cuda, &first.down.weight);
     takes(cuda, tokens)
-        && tokens * moe.chosen as usize > TOKENS_AN_EXPERT * moe.experts.len()
+        && (as_stored || tokens * moe.chosen as usize > TOKENS_AN_EXPERT * moe.experts.len())
         && moe.experts.len() <= EXPERTS_MAX
         && shapes
         && curve(first.activation).is_some()
@@ -210,7 +225,8 @@ pub(crate) fn mixture(
     Ok(())
 }
 
-/// A grouped launch for as many experts at a time as there is room to make bf16. `weights`: those of the first expert.
+/// A grouped launch: with weights as they are stored, or for as many experts at a time as there is room to make bf16. `weights`: those of the first
+/// expert.
 fn each_expert(
     cuda: &Cuda,
     name: &str,
@@ -221,6 +237,10 @@ fn each_expert(
     starts: u64,
     task: &Task,
 ) -> Result<(), Failure> {
+    if weights.iter().all(|weight| codes::fits(cuda, weight)) {
+        let task = Task { starts, experts, ..*task };
+        return codes::launch(cuda, name, halves, weights, stride, &task);
+    }
     let bytes = 2 * task.rows * task.columns;
     let room = cuda.products.made.bytes() / weights.len();
     let most = (room / bytes).max(1);
@@ -284,7 +304,6 @@ fn make_all(
 /// Starts `name`, of bf16 rows and the weights of one matrix, twice, or of a pair.
 fn launch(cuda: &Cuda, name: &str, halves: u64, weights: [u64; 2], task: &Task) -> Result<(), Failure> {
     let Task { rows, tokens, columns, .. } = *task;
-    let scratch = &cuda.products;
     let grouped = task.starts != 0;
     let each = if grouped { tokens.div_ceil(task.experts) } else { tokens };
     let tile = each.next_power_of_two().clamp(16, TILE_TOKENS_MAX);
@@ -297,8 +316,7 @@ fn launch(cuda: &Cuda, name: &str, halves: u64, weights: [u64; 2], task: &Task) 
     let processors = cuda.gpu.processors as usize;
     let tile_rows = if name.ends_with("gate_up") { PAIR_ROWS } else { TILE_ROWS };
     let tiles = rows.div_ceil(tile_rows) * tokens.div_ceil(tile);
-    let is_split = !grouped && tile < TILE_TOKENS_MAX;
-    let splits = if is_split { (processors / tiles).clamp(1, (columns / 256).max(1)) } else { 1 };
+    let splits = if grouped { 1 } else { (processors / tiles).clamp(1, (columns / 256).max(1)) };
     let blocks = if grouped { processors } else { (tiles * splits).min(processors) };
     let x = Gpu::map(halves, tokens, columns, tile)?;
     let all_rows = rows * task.experts.max(1);
@@ -307,17 +325,26 @@ fn launch(cuda: &Cuda, name: &str, halves: u64, weights: [u64; 2], task: &Task) 
     for word in x.into_iter().chain(first?).chain(second?) {
         structure = structure.place(word);
     }
+    let structure = task_structure(cuda, &structure, task, splits);
+    let mut grid = Grid { ahead: true, ..Grid::new([blocks, 1, 1], 384) };
+    grid.shared_bytes = stages * (16384 + 128 * tile) + 1024;
+    cuda.launch(&format!("{name}_n{tile}"), grid, &[(&structure).into()]);
+    Ok(())
+}
+
+/// A task, behind what there is of a structure.
+pub(crate) fn task_structure(cuda: &Cuda, structure: &Structure, task: &Task, splits: usize) -> Structure {
     let mut structure = structure
         .place(task.biases[0])
         .place(task.biases[1])
         .place(task.to)
         .place(task.halves)
         .place(task.starts)
-        .place(scratch.partials.at())
-        .place(scratch.counters.at())
-        .int(rows)
-        .int(tokens)
-        .int(columns)
+        .place(cuda.products.partials.at())
+        .place(cuda.products.counters.at())
+        .int(task.rows)
+        .int(task.tokens)
+        .int(task.columns)
         .int(task.stride)
         .int(task.experts)
         .int(splits)
@@ -326,9 +353,5 @@ fn launch(cuda: &Cuda, name: &str, halves: u64, weights: [u64; 2], task: &Task) 
     for number in task.curve {
         structure = structure.float(number);
     }
-    let structure = structure.float(task.gate_scale).aligned(64);
-    let mut grid = Grid { ahead: true, ..Grid::new([blocks, 1, 1], 384) };
-    grid.shared_bytes = stages * (16384 + 128 * tile) + 1024;
-    cuda.launch(&format!("{name}_n{tile}"), grid, &[(&structure).into()]);
-    Ok(())
+    structure.float(task.gate_scale).aligned(64)
 }

@@ -31,7 +31,7 @@ static void launch_matmul(MatmulKernel k, const Matmul& p, int tile, int rows, i
     static std::vector<MatmulKernel> prepared;
     if (std::find(prepared.begin(), prepared.end(), k) == prepared.end()) { CHECK(cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, shared)); prepared.push_back(k); }
     int tiles = (p.rows + rows - 1) / rows * ((p.tokens + tile - 1) / tile) * p.splits;
-    cudaLaunchConfig_t c = {}; c.gridDim = dim3(grouped ? blocks_most : std::min(blocks_most, tiles)); c.blockDim = dim3(384); c.dynamicSmemBytes = shared; c.stream = stream;
+    cudaLaunchConfig_t c = {}; c.gridDim = dim3(grouped ? blocks_most : p.splits > 1 ? tiles : std::min(blocks_most, tiles)); c.blockDim = dim3(384); c.dynamicSmemBytes = shared; c.stream = stream;
     CHECK(cudaLaunchKernelEx(&c, k, p));
 }
 typedef void (*MmaKernel)(MatmulMma);
@@ -66,7 +66,7 @@ static void check() {
     for (auto& v : VARIANTS) {
         const int sizes[][4] = {{1, 1, 8, 1}, {v.tokens, 128, 64, 1}, {v.tokens - 1, 130, 264, 1}, {v.tokens + 3, 300, 1032, 1}, {v.tokens / 2 + 1, 257, 2048, 3}, {2 * v.tokens + 5, 640, 520, 2}};
         for (auto& s : sizes) for (int gate = 0; gate < (v.gate ? 2 : 1); gate++) {
-            int tokens = s[0], rows = s[1], columns = s[2], splits = v.tokens == 128 ? 1 : s[3];
+            int tokens = s[0], rows = s[1], columns = s[2], splits = s[3];
             Half x = halves((size_t)tokens * columns, 1), w = halves((size_t)rows * columns, 0.05f), u = halves((size_t)rows * columns, 0.05f);
             std::vector<float> bias(rows), start((size_t)tokens * rows); for (auto& b : bias) b = normal(); for (auto& b : start) b = normal();
             Matmul p = {};
@@ -177,7 +177,7 @@ int main() {
         if (gate && (!v.gate || s[0] <= s[1] || s[0] == 6144)) continue;
         if (tokens > 256 ? v.tokens < 128 : v.tokens != tokens && v.tokens * 2 != tokens) continue;
         int tiles = (rows + 127) / (gate ? 64 : 128) * ((tokens + v.tokens - 1) / v.tokens);
-        if (splits > 1 && (v.tokens == 128 || tiles * splits > 264 || columns / splits < 256)) continue;
+        if (splits > 1 && (tiles * splits > 132 || columns / splits < 256)) continue;
         size_t each = (size_t)rows * columns * (gate ? 2 : 1);
         int count = tokens > 1000 ? 4 : (int)std::min<size_t>(POOL / 2 / each, 40);
         double us = time_us(count, [&](int i) {

@@ -12,8 +12,8 @@ template <class Q, int A, int B> __global__ void __launch_bounds__(32 * WARPS, B
 
 typedef void (*MatvecKernel)(Matvec);
 typedef void (*ExpertsKernel)(ExpertsMatvec);
-struct Kernels { int type; MatvecKernel mv[4], gu[4]; ExpertsKernel eg, ed; };
-#define K(N, TYPE) {TYPE, {matvec_##N##_t1, matvec_##N##_t2, matvec_##N##_t4, matvec_##N##_t8}, {gate_up_##N##_t1, gate_up_##N##_t2, gate_up_##N##_t4, gate_up_##N##_t8}, experts_gate_up_##N, experts_down_##N}
+struct Kernels { int type; MatvecKernel turned, gu_turned, mv[4], gu[4]; ExpertsKernel eg, ed; };
+#define K(N, TYPE) {TYPE, matvec_##N##_turned, gate_up_##N##_turned, {matvec_##N##_t1, matvec_##N##_t2, matvec_##N##_t4, matvec_##N##_t8}, {gate_up_##N##_t1, gate_up_##N##_t2, gate_up_##N##_t4, gate_up_##N##_t8}, experts_gate_up_##N, experts_down_##N}
 static const Kernels KERNELS[] = {K(q8_0, 8), K(q4_0, 2), K(q4_k, 12), K(q5_k, 13), K(q6_k, 14), K(bf16, 30), K(f16, 1), K(f32, 0)};
 static const MatvecKernel MIXED[] = {matvec_mixed_t1, matvec_mixed_t2, matvec_mixed_t4, matvec_mixed_t8};
 
@@ -144,6 +144,29 @@ static void check() {
             if (t_index == 0) one = y;
             verdict("  the same bits alone and in a batch", memcmp(one.data(), y.data(), 256) ? 1 : 0, 0);
         }
+        // A row that every block turns itself gives the same bits as one that a kernel has turned before.
+        for (int width : {l.block > 32 ? 256 : 32, l.block > 32 ? 768 : 96, 1024}) {
+            Matrix g = matrix(k.type, 45, width), u = matrix(k.type, 45, width);
+            std::vector<float> from(width), weight(width);
+            for (auto& f : from) f = normal() * 3;
+            for (auto& f : weight) f = 1 + 0.1f * normal();
+            const RowNorm norm = {device(weight), nullptr, 0, 1e-6f};
+            NormRows rows{device(from), norm, {device<float>(width), l.block > 1 ? device<signed char>(width) : nullptr, device<BlockMeta>(width / 32 + 1), nullptr, 0}, width, width};
+            launch(norm_rows, dim3(1), std::min(1024, (width / 4 + 31) / 32 * 32), 0, rows);
+            for (bool pair : {false, true}) {
+                float *to = device<float>(45), *own = device<float>(45);
+                Matvec p = {};
+                p.parts[0] = {g.weight, pair ? u.weight : nullptr, nullptr, nullptr, to, 45, 45, k.type, 0};
+                p.count = 1, p.gate_scale = 1, p.x = {rows.to.codes, rows.to.metas, rows.to.values, width, 1}, p.from = rows.from, p.norm = norm;
+                const dim3 grid((45 + rows_per_block(0, pair, k.type) - 1) / rows_per_block(0, pair, k.type));
+                launch(pair ? k.gu[0] : k.mv[0], grid, 128, 0, p);
+                p.parts[0].to = own, p.x.codes = nullptr, p.x.metas = nullptr, p.x.values = nullptr;
+                launch(pair ? k.gu_turned : k.turned, grid, 128, 4 * width, p);
+                auto y = host(to, 45), z = host(own, 45);
+                snprintf(name, sizeof name, "%s %s turned by every block, columns %d", l.name, pair ? "pair" : "matvec", width);
+                verdict(name, memcmp(y.data(), z.data(), 45 * 4) || !std::isfinite(z[44]) ? 1 : 0, 0);
+            }
+        }
         // Experts.
         const int experts = 5, count = 3, tokens = 2, rows = 37, columns = l.block > 32 ? 768 : 96, slots = tokens * count;
         std::vector<Matrix> gates, ups, downs;
@@ -230,6 +253,7 @@ template <class Q, int R, int U, int B> static void sweep_one(int type) {
     printf("\n");
 }
 template <class Q> static void sweep(int type) {
+    sweep_one<Q, 1, 4, 6>(type); sweep_one<Q, 2, 1, 6>(type);
     sweep_one<Q, 1, 1, 12>(type); sweep_one<Q, 1, 2, 8>(type); sweep_one<Q, 1, 4, 8>(type); sweep_one<Q, 2, 1, 8>(type); sweep_one<Q, 2, 2, 8>(type); sweep_one<Q, 2, 4, 6>(type);
 }
 
@@ -253,7 +277,7 @@ int main(int argc, char** argv) {
     }
     if (argc > 1) {
         printf("one token; columns: 4096x4096, 24576x4096, 4096x12288, 2048x1024, 1024x3072\n");
-        sweep<Q4_K>(12); sweep<Q6_K>(14);
+        sweep<Q4_K>(12); sweep<Q4_K_64>(12); sweep<Q6_K>(14); sweep<BF16>(30); sweep<Q8_0>(8);
     }
     if (argc > 1) {
         std::vector<int> ids(64 * 8); for (int i = 0; i < 64; i++) for (int k = 0; k < 8; k++) ids[i * 8 + k] = (i * 37 + k * 16 + rnd() % 16) % 128;
