@@ -44,7 +44,7 @@ pub enum Command {
     Rm(rm::Arguments),
     Run(Box<run::Arguments>),
     Search(list::SearchArguments),
-    Serve(serve::Arguments),
+    Serve(Box<serve::Arguments>),
     Show(show::Arguments),
     Tokenize(tokenize::Arguments),
 }

@@ -244,7 +244,7 @@ fn up_fast(cuda: &Cuda, input: Buffer, moe: &Moe<Resident>, stride: u64) -> Down
     let weights = [first.down.weight.at, 0];
     let to = cuda.at(Buffer::Mixture);
     let down = Narrow { weights, to, rows: cuda.hidden, columns: width, inputs: tokens * wanted, ..up };
-    Down { down, tokens, name: matmul::type_name(first.down.weight.quant) }
+    Down { product: down, tokens, name: matmul::type_name(first.down.weight.quant) }
 }
 
 /// A narrow launch of chosen experts.
@@ -294,7 +294,7 @@ impl Narrow {
 /// The last product of chosen experts, whose inputs are there.
 #[derive(Clone, Copy)]
 pub(crate) struct Down {
-    down: Narrow,
+    product: Narrow,
     tokens: usize,
     /// The ending of the kernel.
     name: &'static str,
@@ -303,8 +303,8 @@ pub(crate) struct Down {
 impl Down {
     /// To `Mixture`, or added to the stream.
     pub(crate) fn start(&self, cuda: &Cuda, added: Option<f32>) {
-        let to = if added.is_some() { cuda.at(Buffer::Stream) } else { self.down.to };
-        let down = Narrow { to, ..self.down };
+        let to = if added.is_some() { cuda.at(Buffer::Stream) } else { self.product.to };
+        let down = Narrow { to, ..self.product };
         let grid = Grid { ahead: true, ..Grid::new([down.rows.div_ceil(4), self.tokens, 1], 128) };
         let structure = down.structure(cuda, cuda.experts.wide.at(), added, ([0.0; 3], 1.0));
         cuda.launch(&format!("experts_down_{}", self.name), grid, &[(&structure).into()]);
