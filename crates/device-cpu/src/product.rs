@@ -201,7 +201,6 @@ pub struct Line(pub [u32; LANES_MAX]);
 
 impl Line {
     /// Their words, one line after the other.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub fn words(lines: &[Self]) -> &[u32] {
         // SAFETY: a line is its words and nothing else.
         unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES_MAX) }
