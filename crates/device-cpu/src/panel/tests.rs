@@ -238,6 +238,25 @@ fn products_equal_sums_in_f64() {
     });
 }
 
+/// Rows so long that not all tokens meet a strip before the next one does.
+#[test]
+fn blocks_of_tokens_are_the_same_bits_as_few_tokens() {
+    let (rows, columns, tokens) = (140, 8192, 150);
+    for_each_isa(|kernels| {
+        for quant in [Quant::Q8_0, Quant::Q4_K, Quant::BF16] {
+            let random = &mut Random(13);
+            let linear = matrix(quant, rows, columns, random);
+            let x = activations(tokens, columns, random);
+            let bits = |out: Vec<f32>| out.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            let few: Vec<u32> = x.chunks(40 * columns).flat_map(|x| bits(multiply(kernels, &linear, x, 1))).collect();
+            for threads in [1, 2] {
+                let name = format!("{} {}, {threads} threads", kernels.isa().name(), quant.name());
+                assert!(few == bits(multiply(kernels, &linear, &x, threads)), "{name}");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_token_is_the_same_bits_in_any_batch_on_any_threads() {
     let (rows, columns, tokens) = (67, 1280, 17);

@@ -59,7 +59,7 @@ fn products_of_numbers_equal_sums_in_f64_in_any_batch() {
                         let found = out[token * rows + row];
                         assert_eq!(found.to_bits(), alone[row].to_bits(), "{name} of {tokens}, row {row}");
                         let products = || weights.iter().zip(x).map(|(&weight, &x)| f64::from(weight) * f64::from(x));
-                        // Activations keep sixteen bits at the least; sums are in single precision.
+                        // Activations keep all their bits; sums are in single precision.
                         let tolerance = 1e-5 * products().map(f64::abs).sum::<f64>();
                         let sum = products().sum::<f64>();
                         assert!((f64::from(found) - sum).abs() <= tolerance, "{name}, row {row}: {found}, {sum}");

@@ -130,8 +130,8 @@ impl Tiles<Avx512> for Brains {
                 let rows = turned(&scratch.tiles[2 * part * ROWS..][..2 * ROWS]);
                 for (sums, row) in sums.chunks_exact_mut(height).zip(rows) {
                     let place = sums[part * LANES_MAX..][..LANES_MAX].as_mut_ptr();
-                    let before = if all.start > 0 { _mm512_loadu_ps(place) } else { _mm512_setzero_ps() };
-                    _mm512_storeu_ps(place, if all.start > 0 { _mm512_add_ps(before, row) } else { row });
+                    let sum = if all.start > 0 { _mm512_add_ps(_mm512_loadu_ps(place), row) } else { row };
+                    _mm512_storeu_ps(place, sum);
                 }
             }
         }
