@@ -16,10 +16,10 @@ use kauri_tokenizer::Tokenizer;
 use serde_json::Value as Json;
 
 use crate::chat::Chat;
-use crate::devices::{self, DeviceChoice};
+use crate::devices::{self, DeviceChoice, Layers};
 use crate::dialogue::{Asked, Dialogue};
 use crate::error::Error;
-use crate::fitting::{self, Misfit};
+use crate::fitting::{self, Misfit, OnGpu};
 use crate::reader;
 use crate::session::Session;
 
@@ -29,6 +29,8 @@ use crate::session::Session;
 pub struct Options {
     /// Where to run.
     pub device: DeviceChoice,
+    /// Layers that a GPU gets, the last ones, where the CPU is to have the others; as many as there is room for where unset.
+    pub gpu_layers: Option<u32>,
     /// CPU instructions; the best that the CPU has where unset.
     pub isa: Option<Isa>,
     /// CPU threads; one for each core where unset, not counting second threads of a core.
@@ -125,6 +127,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             device: DeviceChoice::Auto,
+            gpu_layers: None,
             isa: None,
             threads: None,
             context_tokens: None,
@@ -149,9 +152,10 @@ impl Default for Options {
 
 impl Options {
     /// What is asked of the device.
-    fn device_asked(&self, threads: usize) -> devices::Asked {
-        let Self { device: choice, isa, exact, notice, .. } = *self;
-        devices::Asked { choice, isa, threads, exact, notice }
+    fn device_asked(&self, threads: usize, foreseen: Option<OnGpu>) -> devices::Asked {
+        let Self { device: choice, isa, exact, notice, gpu_layers, .. } = *self;
+        let foreseen = Layers::Foreseen(foreseen.map_or(u32::MAX, |gpu| gpu.layers));
+        devices::Asked { choice, isa, threads, exact, layers: gpu_layers.map_or(foreseen, Layers::Asked), notice }
     }
 }
 
@@ -193,7 +197,7 @@ impl Engine {
         let (is_recurrent, hidden) = (shape.state_values_per_sequence() > 0, shape.hidden);
         let (summary, writes) = (Arc::new(shape.summary.clone()), shape.head.output.is_some());
         let threads = devices::threads(options.threads);
-        let executor = devices::executor(options.device_asked(threads), shape, plan)?;
+        let executor = devices::executor(options.device_asked(threads, fitted.gpu), shape, plan)?;
         checkpoint.verify_unchanged()?;
         // Which a device may do without.
         let ring = executor.plan().ring;

@@ -3,10 +3,10 @@
 //! A window or a cache that nobody asked for gives way; what somebody asked for is kept or refused, with the numbers.
 
 use kauri_arch::Shape;
-use kauri_device::{CacheType, Plan, Weight};
+use kauri_device::{CacheType, Plan, Weight, split};
 use kauri_device_cpu::Sizes;
 use kauri_formats::Checkpoint;
-use kauri_model::fit::{self, Sums};
+use kauri_model::fit::{self, Layers, Sums};
 use kauri_model::memory::Memory;
 use kauri_model::{Wish, load, resolve};
 
@@ -39,12 +39,28 @@ pub struct Fitted {
     pub bytes_per_token: u64,
     /// Whether it runs on the CPU, from the machine's own memory.
     pub on_cpu: bool,
+    /// What of it goes to a GPU, where one runs it; [`Self::sums`] are what is left for the CPU if that is not all.
+    pub gpu: Option<OnGpu>,
+}
+
+/// What of a model goes to a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnGpu {
+    /// Its last so many layers.
+    pub layers: u32,
+    /// Layers that it has.
+    pub all_layers: u32,
+    /// Bytes that they take there, with what stands beside them.
+    pub bytes: u64,
+    /// Bytes that are free there; nothing where it does not say.
+    pub free_bytes: Option<u64>,
 }
 
 impl Fitted {
     /// Whether there is room for it.
     pub fn fits(&self) -> bool {
-        !self.on_cpu || self.memory.as_ref().is_none_or(|memory| self.sums.total_bytes() <= memory.free_bytes)
+        let none_here = self.gpu.is_some_and(|gpu| gpu.layers == gpu.all_layers);
+        none_here || self.memory.as_ref().is_none_or(|memory| self.sums.total_bytes() <= memory.free_bytes)
     }
 
     /// The most bytes that weights may have beside all the rest; none where that alone is too much.
@@ -124,9 +140,16 @@ fn sized(
         let texts = if shape.state_values_per_sequence() > 0 { 1 } else { TEXTS_A_STEP };
         plan = fit::for_reading(&plan, window_tokens, texts, both_ways);
     }
-    let sizes = Sizes::of(shape, &plan, devices::threads(options.threads));
+    let on_gpu = devices::on_gpu(options.device, options.isa) && options.gpu_layers != Some(0);
+    let gpu = on_gpu.then(|| on_gpu_of(shape, &plan, options));
+    let front = gpu.filter(|gpu| gpu.layers < gpu.all_layers).map(|gpu| {
+        plan.ring = None;
+        split::part(shape, 0..(gpu.all_layers - gpu.layers) as usize).0
+    });
+    let sizes = Sizes::of(front.as_ref().unwrap_or(shape), &plan, devices::threads(options.threads));
+    let files_bytes = weights_bytes(checkpoint, shape, options);
     let sums = Sums {
-        weights_bytes: weights_bytes(checkpoint, shape, options),
+        weights_bytes: front.as_ref().map_or(files_bytes, |front| fit::stored_bytes(front).min(files_bytes)),
         cache_bytes: sizes.cache_bytes,
         state_bytes: sizes.state_bytes,
         scratch_bytes: sizes.scratch_bytes,
@@ -140,9 +163,19 @@ fn sized(
         trained_tokens: shape.context_tokens,
         parameters: fit::parameters(shape),
         bytes_per_token: fit::bytes_per_token(shape),
-        on_cpu: !devices::on_gpu(options.device, options.isa),
+        on_cpu: !on_gpu,
+        gpu,
     };
     Ok((plan, fitted))
+}
+
+/// How many of a model's layers a GPU gets: as many as somebody asked for; else as many as there is room for, where it says how much there is.
+fn on_gpu_of(shape: &Shape<Weight>, plan: &Plan, options: &Options) -> OnGpu {
+    let all_layers = shape.blocks.len() as u32;
+    let (sizes, free_bytes) = (Layers::of(shape, plan), devices::gpu_free_bytes(options.device, options.isa));
+    let foreseen = || free_bytes.map_or(all_layers, |free| sizes.within(free).max(1).min(all_layers));
+    let layers = options.gpu_layers.map_or_else(foreseen, |asked| asked.min(all_layers));
+    OnGpu { layers, all_layers, bytes: sizes.last_bytes(layers), free_bytes }
 }
 
 /// The files whole, since all of them is mapped; what was made of them besides.
@@ -276,6 +309,7 @@ mod tests {
             parameters: 8_000_000_000,
             bytes_per_token: 4 << 30,
             on_cpu: true,
+            gpu: None,
         }
     }
 
