@@ -127,7 +127,7 @@ impl ModelOptions {
     /// As for [`Self::located`].
     pub fn locate(&self, word: Option<&str>) -> anyhow::Result<Option<String>> {
         let path = library::locate(word, self.pull)?;
-        warming::bring(path.as_deref(), self.engine.lock);
+        warming::bring(path.as_deref(), &self.options());
         Ok(path)
     }
 

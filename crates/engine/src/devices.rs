@@ -58,7 +58,7 @@ const STEP_TOKENS_ON_GPU: u32 = 2048;
 
 /// A model on the chosen device.
 pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
-    let Asked { choice, isa, threads, layers, .. } = asked;
+    let Asked { choice, isa, threads, layers, notice, .. } = asked;
     let none = layers == Layers::Asked(0);
     match choice {
         DeviceChoice::Auto => {
@@ -69,9 +69,15 @@ pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result
             {
                 return Ok(executor);
             }
+            if matches!(layers, Layers::Asked(1..)) {
+                notice("there is no GPU that can be used, so --gpu-layers says nothing: all layers are on the CPU");
+            }
             cpu(isa, threads, shape, plan)
         }
         DeviceChoice::Cuda | DeviceChoice::Wgpu if none => cpu(isa, threads, shape, plan),
+        DeviceChoice::Cpu if matches!(layers, Layers::Asked(1..)) => {
+            Err(Error::NoDevice("a CPU has no GPU layers; leave --gpu-layers or --device cpu out".to_owned()))
+        }
         DeviceChoice::Cpu => cpu(isa, threads, shape, plan),
         DeviceChoice::Cuda => cuda::executor(asked, &shape, plan),
         DeviceChoice::Wgpu => wgpu::executor(asked, &shape, plan),

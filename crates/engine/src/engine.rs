@@ -7,7 +7,7 @@ use kauri_arch::{RopeScaling, Shape, Summary};
 use kauri_device::{CacheType, Executor, Ring, Weight};
 use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
-use kauri_model::{load, resolve};
+use kauri_model::{load, memory, resolve};
 use kauri_prompt::pages::Pages;
 use kauri_prompt::store::Store;
 use kauri_step::grammar::{Compiled, Compiler, Grammar};
@@ -166,20 +166,24 @@ impl Engine {
     /// When the file, the description, a tensor, the vocabulary or the template cannot be used, or the device not be had.
     pub fn load(name: Option<&str>, options: &Options) -> Result<Self, Error> {
         let start = Instant::now();
+        memory::program_bytes();
         let checkpoint = resolve::open(name)?;
         let names = kauri_arch::identify(&checkpoint)?;
         let mut shape = load::weights(&checkpoint, &names)?;
         if options.full_precision {
             shape = load::in_f32(&shape)?;
         }
-        let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
-        if let Some(judges) = reader::answers(&checkpoint, &shape, &tokenizer).filter(|_| options.reads) {
+        let vocabulary = || Tokenizer::from_checkpoint(&checkpoint);
+        // Whether a model has what judges is said by its vocabulary, too; for all others that can wait until it is known to fit.
+        let known = if options.reads { Some(vocabulary()?) } else { None };
+        if let Some(judges) = known.as_ref().and_then(|tokenizer| reader::answers(&checkpoint, &shape, tokenizer)) {
             shape.summary = judges;
         }
         let (plan, fitted) = fitting::settle(&checkpoint, &mut shape, options)?;
         if !fitted.fits() && !options.oversize {
             return Err(Error::DoesNotFit(Misfit::of(&fitted)));
         }
+        let tokenizer = known.map_or_else(vocabulary, Ok)?;
         let (window_tokens, both_ways) = (fitted.window_tokens, shape.reads_both_ways());
         if options.lock {
             checkpoint.lock().map_err(Error::Lock)?;

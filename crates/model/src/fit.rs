@@ -275,3 +275,16 @@ fn idle(shape: &Shape<Weight>, size: impl Fn(&Linear<Weight>) -> u64) -> u64 {
     });
     layers.sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_of_the_last_layers_go_to_a_gpu_as_have_room() {
+        let layers = Layers { each_bytes: vec![10, 20, 30], beside_bytes: 5 };
+        let within = [0, 34, 35, 54, 55, 64, 65, 1000].map(|free| layers.within(free));
+        assert_eq!(within, [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!([0, 1, 2, 3].map(|count| layers.last_bytes(count)), [0, 35, 55, 65]);
+    }
+}
