@@ -18,7 +18,7 @@ use kauri_formats::{Bytes, Quant};
 
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::Buffer;
-use crate::forward::forward;
+use crate::forward::{Ends, forward};
 use crate::memory::Memory;
 use crate::ops::Ops;
 use crate::plain::Plain;
@@ -433,9 +433,9 @@ impl<'a, S: Subject> Check<'a, S> {
         for _ in 0..2 {
             self.subject.begin(&batch);
             self.plain.begin(&batch);
-            forward(&mut self.plain, shape, 0..shape.blocks.len());
+            forward(&mut self.plain, shape, Ends::BOTH);
             let (ops, resident) = self.subject.parts();
-            forward(ops, resident, 0..resident.blocks.len());
+            forward(ops, resident, Ends::BOTH);
             self.same_from_cache("forward", Buffer::Logits, batch.outputs.len() * shape.vocab as usize);
             batch = continued(&batch);
         }

@@ -7,7 +7,7 @@ use kauri_arch::{RopeScaling, Shape, Summary};
 use kauri_device::{CacheType, Executor, Ring, Weight};
 use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
-use kauri_model::{load, resolve};
+use kauri_model::{load, memory, resolve};
 use kauri_prompt::pages::Pages;
 use kauri_prompt::store::Store;
 use kauri_step::grammar::{Compiled, Compiler, Grammar};
@@ -16,10 +16,10 @@ use kauri_tokenizer::Tokenizer;
 use serde_json::Value as Json;
 
 use crate::chat::Chat;
-use crate::devices::{self, DeviceChoice};
+use crate::devices::{self, DeviceChoice, Layers};
 use crate::dialogue::{Asked, Dialogue};
 use crate::error::Error;
-use crate::fitting::{self, Misfit};
+use crate::fitting::{self, Misfit, OnGpu};
 use crate::reader;
 use crate::session::Session;
 
@@ -29,6 +29,8 @@ use crate::session::Session;
 pub struct Options {
     /// Where to run.
     pub device: DeviceChoice,
+    /// Layers that a GPU gets, the last ones, where the CPU is to have the others; as many as there is room for where unset.
+    pub gpu_layers: Option<u32>,
     /// CPU instructions; the best that the CPU has where unset.
     pub isa: Option<Isa>,
     /// CPU threads; one for each core where unset, not counting second threads of a core.
@@ -125,6 +127,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             device: DeviceChoice::Auto,
+            gpu_layers: None,
             isa: None,
             threads: None,
             context_tokens: None,
@@ -149,9 +152,10 @@ impl Default for Options {
 
 impl Options {
     /// What is asked of the device.
-    fn device_asked(&self, threads: usize) -> devices::Asked {
-        let Self { device: choice, isa, exact, notice, .. } = *self;
-        devices::Asked { choice, isa, threads, exact, notice }
+    fn device_asked(&self, threads: usize, foreseen: Option<OnGpu>) -> devices::Asked {
+        let Self { device: choice, isa, exact, notice, gpu_layers, .. } = *self;
+        let foreseen = Layers::Foreseen(foreseen.map_or(u32::MAX, |gpu| gpu.layers));
+        devices::Asked { choice, isa, threads, exact, layers: gpu_layers.map_or(foreseen, Layers::Asked), notice }
     }
 }
 
@@ -162,20 +166,24 @@ impl Engine {
     /// When the file, the description, a tensor, the vocabulary or the template cannot be used, or the device not be had.
     pub fn load(name: Option<&str>, options: &Options) -> Result<Self, Error> {
         let start = Instant::now();
+        memory::program_bytes();
         let checkpoint = resolve::open(name)?;
         let names = kauri_arch::identify(&checkpoint)?;
         let mut shape = load::weights(&checkpoint, &names)?;
         if options.full_precision {
             shape = load::in_f32(&shape)?;
         }
-        let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
-        if let Some(judges) = reader::answers(&checkpoint, &shape, &tokenizer).filter(|_| options.reads) {
+        let vocabulary = || Tokenizer::from_checkpoint(&checkpoint);
+        // Whether a model has what judges is said by its vocabulary, too; for all others that can wait until it is known to fit.
+        let known = if options.reads { Some(vocabulary()?) } else { None };
+        if let Some(judges) = known.as_ref().and_then(|tokenizer| reader::answers(&checkpoint, &shape, tokenizer)) {
             shape.summary = judges;
         }
         let (plan, fitted) = fitting::settle(&checkpoint, &mut shape, options)?;
         if !fitted.fits() && !options.oversize {
             return Err(Error::DoesNotFit(Misfit::of(&fitted)));
         }
+        let tokenizer = known.map_or_else(vocabulary, Ok)?;
         let (window_tokens, both_ways) = (fitted.window_tokens, shape.reads_both_ways());
         if options.lock {
             checkpoint.lock().map_err(Error::Lock)?;
@@ -193,7 +201,7 @@ impl Engine {
         let (is_recurrent, hidden) = (shape.state_values_per_sequence() > 0, shape.hidden);
         let (summary, writes) = (Arc::new(shape.summary.clone()), shape.head.output.is_some());
         let threads = devices::threads(options.threads);
-        let executor = devices::executor(options.device_asked(threads), shape, plan)?;
+        let executor = devices::executor(options.device_asked(threads, fitted.gpu), shape, plan)?;
         checkpoint.verify_unchanged()?;
         // Which a device may do without.
         let ring = executor.plan().ring;

@@ -23,6 +23,9 @@ pub enum Error {
     /// The weights cannot be kept in memory.
     #[error("the weights cannot be kept in memory: {0}; raise the limit (ulimit -l), or leave --lock out")]
     Lock(std::io::Error),
+    /// The system does not say what memory this program has.
+    #[error("this system does not say how much memory a program has resident (Linux does, in /proc/self/smaps_rollup)")]
+    ResidentUnknown,
     /// The vocabulary cannot be used.
     #[error(transparent)]
     Tokenizer(#[from] kauri_tokenizer::Error),
@@ -128,6 +131,7 @@ impl Error {
         match self {
             Self::NotFinite
             | Self::Lock(_)
+            | Self::ResidentUnknown
             | Self::QueueFull { .. }
             | Self::Unread
             | Self::StepLost(_)

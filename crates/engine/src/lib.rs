@@ -31,7 +31,7 @@ pub use dialogue::{Asked, Reading};
 pub use engine::{Defaults, Engine, Options};
 pub use error::Error;
 pub use events::{Done, Event, Finish, Likelihood};
-pub use fitting::{Fitted, Misfit, Resident, fit, measure};
+pub use fitting::{Fitted, Misfit, OnGpu, Resident, fit, measure};
 pub use inspect::{Inspection, TensorLine, inspect, template_source, tokenizer};
 pub use reader::{Passage, Reader, Wanted};
 pub use remember::Remembering;

@@ -195,7 +195,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (first, setup) = (arguments, Setup::read(arguments, locate)?);
     let arguments = &setup.arguments;
     for model in &setup.models {
-        warming::bring(Some(&model.source), arguments.engine.lock);
+        warming::bring(Some(&model.source), &arguments.engine.options());
     }
     let network = &arguments.network;
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
