@@ -3,6 +3,7 @@
 //! A device crate's test implements [`Subject`] and calls [`conform`]. Inputs are seeded; buffers that an operation must not
 //! touch, and rows past the batch, are poisoned.
 
+mod adapters;
 mod latent;
 mod memory;
 mod moe;
@@ -23,6 +24,8 @@ use crate::memory::Memory;
 use crate::ops::Ops;
 use crate::plain::Plain;
 use crate::weight::{Matrix, Weight};
+
+pub use adapters::conform as conform_adapted;
 
 /// A device under test.
 pub trait Subject {
@@ -497,6 +500,7 @@ fn continued(batch: &Batch) -> Batch {
     for sequence in &batch.sequences {
         let pages = &batch.pages[sequence.pages.clone()];
         next.push(&[0], sequence.positions().end, pages, sequence.slot, sequence.reach_tokens, 1);
+        next.adapt(batch.adapters_of(sequence));
     }
     next
 }

@@ -19,7 +19,7 @@ pub mod rope;
 pub mod split;
 pub mod weight;
 
-pub use batch::{Batch, CacheType, Plan, Ring, Sequence};
+pub use batch::{ADAPTERS_MAX, Applied, Batch, CacheType, Plan, Ring, Sequence};
 pub use buffers::{Buffer, Extent};
 pub use executor::{Choice, DeviceError, Executor, Sampled};
 pub use forward::{Ends, forward};
@@ -27,4 +27,4 @@ pub use measure::{Ceilings, Measured, OpCost};
 pub use memory::Memory;
 pub use ops::{Ops, Part, Share, Side};
 pub use split::{Split, Stage};
-pub use weight::{Matrix, Weight};
+pub use weight::{Adapted, LowRank, Matrix, Weight};

@@ -1,7 +1,7 @@
 //! The devices there are, and the executor for the one that was chosen. The only file that knows which are built in.
 
 use kauri_arch::Shape;
-use kauri_device::{CacheType, Ceilings, DeviceError, Ends, Executor, Plan, Split, Stage, Weight, split};
+use kauri_device::{Adapted, CacheType, Ceilings, DeviceError, Ends, Executor, Plan, Split, Stage, Weight, split};
 use kauri_device_cpu::{Cpu, CpuExecutor, Isa, Kernels, Topology};
 use kauri_formats::Quant;
 
@@ -318,7 +318,9 @@ pub(crate) fn cache(choice: DeviceChoice, isa: Option<Isa>, shape: &Shape<Weight
     }
     let mut bytes = false;
     shape.for_each(|weight| match weight {
-        Weight::Matrix(matrix) => bytes |= !matches!(matrix.quant, Quant::F32 | Quant::F16 | Quant::BF16),
+        Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => {
+            bytes |= !matches!(matrix.quant, Quant::F32 | Quant::F16 | Quant::BF16)
+        }
         Weight::Vector(_) => {}
     });
     if bytes && isa.unwrap_or_else(Isa::best) != Isa::Scalar { CacheType::Q8_0 } else { CacheType::F16 }

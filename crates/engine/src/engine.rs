@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kauri_arch::{RopeScaling, Shape, Summary};
-use kauri_device::{CacheType, Executor, Ring, Weight};
+use kauri_device::{Applied, CacheType, Executor, Ring, Weight};
 use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
 use kauri_model::{load, memory, resolve};
@@ -15,6 +15,7 @@ use kauri_step::sample::Sampling;
 use kauri_tokenizer::Tokenizer;
 use serde_json::Value as Json;
 
+use crate::adapters::{AdapterFacts, AdapterFile, Adapters};
 use crate::chat::Chat;
 use crate::devices::{self, DeviceChoice, Layers};
 use crate::dialogue::{Asked, Dialogue};
@@ -117,6 +118,7 @@ pub struct Engine {
     /// What is remembered outside of the cache.
     pub(crate) store: Option<Store>,
     pub(crate) full_precision: bool,
+    pub(crate) adapters: Arc<Adapters>,
     /// Made when the first grammar comes.
     pub(crate) grammars: Arc<OnceLock<Compiler>>,
     threads: usize,
@@ -165,6 +167,14 @@ impl Engine {
     /// # Errors
     /// When the file, the description, a tensor, the vocabulary or the template cannot be used, or the device not be had.
     pub fn load(name: Option<&str>, options: &Options) -> Result<Self, Error> {
+        Self::load_with(name, options, &[])
+    }
+
+    /// Loads the model called `name` with adapters, which get the numbers of their order here.
+    ///
+    /// # Errors
+    /// As [`Engine::load`] says; when an adapter is none, or one of another model.
+    pub fn load_with(name: Option<&str>, options: &Options, adapters: &[AdapterFile]) -> Result<Self, Error> {
         let start = Instant::now();
         memory::program_bytes();
         let checkpoint = resolve::open(name)?;
@@ -173,6 +183,7 @@ impl Engine {
         if options.full_precision {
             shape = load::in_f32(&shape)?;
         }
+        let (adapters, mut shape) = Adapters::load(adapters, &checkpoint, &names, shape)?;
         let vocabulary = || Tokenizer::from_checkpoint(&checkpoint);
         // Whether a model has what judges is said by its vocabulary, too; for all others that can wait until it is known to fit.
         let known = if options.reads { Some(vocabulary()?) } else { None };
@@ -186,7 +197,7 @@ impl Engine {
         let tokenizer = known.map_or_else(vocabulary, Ok)?;
         let (window_tokens, both_ways) = (fitted.window_tokens, shape.reads_both_ways());
         if options.lock {
-            checkpoint.lock().map_err(Error::Lock)?;
+            checkpoint.lock().and_then(|()| adapters.lock()).map_err(Error::Lock)?;
         }
         let defaults = defaults(&checkpoint, &tokenizer);
         let dialogue = chat_template(&checkpoint)
@@ -225,6 +236,7 @@ impl Engine {
             window_tokens,
             store: None,
             full_precision: options.full_precision,
+            adapters: Arc::new(adapters),
             grammars: Arc::default(),
             threads,
             load_time: start.elapsed(),
@@ -291,6 +303,19 @@ impl Engine {
         self.dialogue.is_some()
     }
 
+    /// The adapters that were loaded with it, in the order of their numbers.
+    pub fn adapters(&self) -> &[AdapterFacts] {
+        &self.adapters.facts
+    }
+
+    /// What a request has of them, in the order of their numbers: what it says, or those that all have.
+    ///
+    /// # Errors
+    /// When an adapter or a scale is none.
+    pub fn applied(&self, wanted: Option<&[Applied]>) -> Result<Vec<Applied>, Error> {
+        self.adapters.of(wanted)
+    }
+
     /// Tokens that fit the window.
     pub fn window_tokens(&self) -> u32 {
         self.window_tokens
@@ -328,7 +353,8 @@ impl Engine {
     /// # Errors
     /// When one of them was changed or shortened.
     pub fn verify_unchanged(&self) -> Result<(), Error> {
-        Ok(self.checkpoint.verify_unchanged()?)
+        self.checkpoint.verify_unchanged()?;
+        Ok(self.adapters.verify_unchanged()?)
     }
 
     /// The device that runs it: for instruments, which launch batches of their own.

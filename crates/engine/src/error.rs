@@ -14,6 +14,29 @@ pub enum Error {
     /// The tensors do not fit the description.
     #[error(transparent)]
     Weights(#[from] kauri_model::load::Error),
+    /// An adapter cannot be used with the model.
+    #[error(transparent)]
+    Adapter(#[from] kauri_model::adapter::Error),
+    /// A request names an adapter that is not there.
+    #[error("there is no adapter number {number}: {count} were loaded, and the first is number 0")]
+    UnknownAdapter {
+        /// What was named.
+        number: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// A request names an adapter twice.
+    #[error("adapter number {number} is named twice; name it once, with one scale")]
+    AdapterTwice {
+        /// Which.
+        number: u32,
+    },
+    /// A scale is out of range.
+    #[error("the scale of an adapter is {scale}; give a number from -1000 to 1000")]
+    AdapterScale {
+        /// What was given.
+        scale: f32,
+    },
     /// The window asked for does not suit the model.
     #[error(transparent)]
     Window(#[from] kauri_model::fit::WindowError),
@@ -144,6 +167,10 @@ impl Error {
             Self::File(error) => !matches!(error.fault(), kauri_formats::Error::Changed { .. }),
             Self::Architecture(_)
             | Self::Weights(_)
+            | Self::Adapter(_)
+            | Self::UnknownAdapter { .. }
+            | Self::AdapterTwice { .. }
+            | Self::AdapterScale { .. }
             | Self::Window(_)
             | Self::DoesNotFit(_)
             | Self::Tokenizer(_)

@@ -187,12 +187,13 @@ fn on_gpu_of(shape: &Shape<Weight>, plan: &Plan, options: &Options) -> OnGpu {
     OnGpu { layers, all_layers, bytes: sizes.last_bytes(layers), free_bytes }
 }
 
-/// The files whole, since all of them is mapped; what was made of them besides.
+/// The files whole, since all of them is mapped; what was made of them besides; adapters.
 fn weights_bytes(checkpoint: &Checkpoint, shape: &Shape<Weight>, options: &Options) -> u64 {
     let files: u64 =
         checkpoint.paths.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|file| file.len()).sum();
     let stored = fit::stored_bytes(shape);
-    if options.full_precision { files.saturating_add(stored) } else { files.max(stored) }
+    let model = if options.full_precision { files.saturating_add(stored) } else { files.max(stored) };
+    model.saturating_add(fit::adapters_bytes(shape))
 }
 
 /// A model that there is no room for, with what would be.

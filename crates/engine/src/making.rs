@@ -253,7 +253,7 @@ impl Study {
                     let means = means.as_deref().and_then(|means| means.chunks_exact(matrix.columns).nth(index));
                     stored_as(matrix, quant, means).map(Weight::Matrix)
                 }
-                Weight::Matrix(_) | Weight::Vector(_) => Ok(weight.clone()),
+                Weight::Matrix(_) | Weight::Vector(_) | Weight::Adapted(_) => Ok(weight.clone()),
             })?;
             let (mut sum, mut rows) = (0.0, 0);
             for (chunk, base) in chunks.iter().zip(&base) {

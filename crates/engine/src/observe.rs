@@ -56,9 +56,11 @@ fn begin(cpu: &mut Cpu, shape: &Shape<Weight>, plan: &Plan, tokens: &[u32]) -> B
             slot: 0,
             reach_tokens: length,
             second_start: u32::MAX,
+            adapters: 0..0,
         }],
         pages: (0..length.div_ceil(plan.page_tokens)).collect(),
         outputs: outputs.collect(),
+        adapters: Vec::new(),
     };
     batch.check(plan, shape.vocab);
     cpu.begin(&batch);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use kauri_arch::{Attention, Factors, Ffn, Linear, Mixer, RopeScaling, Shape};
-use kauri_device::{Buffer, CacheType, Plan, Ring, Weight, split};
+use kauri_device::{Adapted, Buffer, CacheType, Plan, Ring, Weight, split};
 
 /// Tokens to a page of the cache, unless an instrument wants others.
 pub const PAGE_TOKENS: u32 = 32;
@@ -67,14 +67,14 @@ pub fn shorter_windows(asked: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(half(&asked), half)
 }
 
-/// Bytes of all matrices, one that several slots share counted once.
+/// Bytes of all matrices of the model itself, one that several slots share counted once.
 pub fn stored_bytes(shape: &Shape<Weight>) -> u64 {
     let mut seen = HashSet::new();
     let mut sum = 0;
     shape.for_each(|weight| {
         sum += match weight {
-            Weight::Matrix(matrix) if !seen.insert(matrix.data.as_ptr()) => 0,
-            Weight::Matrix(matrix) => matrix.data.len() as u64,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) if !seen.insert(matrix.data.as_ptr()) => 0,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => matrix.data.len() as u64,
             Weight::Vector(values) => 4 * values.len() as u64,
         }
     });
@@ -128,6 +128,21 @@ impl Layers {
         let counts = (1..=self.each_bytes.len() as u32).rev();
         counts.into_iter().find(|&layers| self.last_bytes(layers) <= free_bytes).unwrap_or(0)
     }
+}
+
+/// Bytes of all adapters, one part that several slots share counted once.
+pub fn adapters_bytes(shape: &Shape<Weight>) -> u64 {
+    let mut seen = HashSet::new();
+    let mut sum = 0;
+    shape.for_each(|weight| match weight {
+        Weight::Matrix(_) | Weight::Vector(_) => {}
+        Weight::Adapted(Adapted { parts, .. }) => {
+            let matrices = parts.iter().flatten().flat_map(|part| [&part.down, &part.up]);
+            let new = matrices.map(|linear| linear.weight.matrix()).filter(|matrix| seen.insert(matrix.data.as_ptr()));
+            sum += new.map(|matrix| matrix.data.len() as u64).sum::<u64>();
+        }
+    });
+    sum
 }
 
 /// The window asked for does not suit the model.
@@ -227,8 +242,8 @@ pub fn parameters(shape: &Shape<Weight>) -> u64 {
     let mut sum = 0;
     shape.for_each(|weight| {
         sum += match weight {
-            Weight::Matrix(matrix) if !seen.insert(matrix.data.as_ptr()) => 0,
-            Weight::Matrix(matrix) => (matrix.rows * matrix.columns) as u64,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) if !seen.insert(matrix.data.as_ptr()) => 0,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => (matrix.rows * matrix.columns) as u64,
             Weight::Vector(values) => values.len() as u64,
         }
     });
@@ -255,7 +270,7 @@ pub fn bytes_per_token(shape: &Shape<Weight>) -> u64 {
     let mut bytes = 0;
     shape.for_each(|weight| {
         bytes += match weight {
-            Weight::Matrix(matrix) => matrix.data.len() as u64,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => matrix.data.len() as u64,
             Weight::Vector(values) => 4 * values.len() as u64,
         }
     });
