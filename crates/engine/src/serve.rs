@@ -238,6 +238,9 @@ impl Engine {
     }
 }
 
+/// Requests beyond those that may wait or run which the thread has not looked at yet. Whose place there is, it says: it knows whose there are too many of.
+const UNSEEN_MAX: usize = 1024;
+
 /// How long all wait for the store at a time: their patience may end meanwhile.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
@@ -295,7 +298,7 @@ impl Service {
     /// # Errors
     /// When the queue is full, or the engine has stopped.
     pub fn submit_to(&self, submission: impl Into<Submission>, listener: Listener) -> Result<Ticket, Error> {
-        if self.shared.open.fetch_add(1, Ordering::AcqRel) >= self.requests_max {
+        if self.shared.open.fetch_add(1, Ordering::AcqRel) >= self.requests_max + UNSEEN_MAX {
             self.shared.open.fetch_sub(1, Ordering::AcqRel);
             return Err(Error::QueueFull { waiting: self.waiting });
         }

@@ -8,7 +8,9 @@
 //! - *Admission.* The next request is one of the highest priority, of the caller that was given the fewest tokens (the virtual token counter of Sheng et al. 2024, "Fairness
 //!   in Serving Large Language Models": a caller that was away starts at the least counter of those present). Where some
 //!   waited longer than `patience_ticks`, every second one is theirs, the one whose patience ended first: nobody starves, and whoever fills the
-//!   queue does not make others wait for all of it. It is admitted when
+//!   queue does not make others wait for all of it. The others are then those of a caller who came last, behind those that were sent back ("adaptive
+//!   LIFO", Maurer 2015, "Fail at Scale"): where there is more to do than can be done, all would wait as long as the queue is, and who
+//!   came last is likeliest to be there still. It is admitted when
 //!   the pages of its prompt can be had, and what all running requests may come to need stays under a bound. Nobody
 //!   overtakes a request that is next and does not fit: what ends makes room for it.
 //! - *Chunks.* Prompts are read in the order of priority, then of the callers' counters. Where there are several, each takes at
@@ -31,7 +33,7 @@ mod shelf;
 use std::collections::HashSet;
 
 use crate::prefix::{Move, Prefixes};
-use queue::Queue;
+use queue::{Order, Queue};
 use sequence::{Sequence, Stage};
 
 pub use sequence::{Refusal, Request};
@@ -466,7 +468,13 @@ impl Schedule {
     /// The request that is next.
     fn next(&self) -> Option<u32> {
         let (deadline, place) = self.queue.first_due()?;
-        if deadline < self.now && !self.was_due { Some(place) } else { self.queue.next() }
+        if deadline >= self.now {
+            self.queue.next(Order::Arrival)
+        } else if self.was_due {
+            self.queue.next(Order::Latest)
+        } else {
+            Some(place)
+        }
     }
 
     /// Whether a request that waits is the one that has waited too long for longest.

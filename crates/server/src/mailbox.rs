@@ -13,8 +13,8 @@ use kauri_engine::{Listener, Pace, Reply};
 
 /// Most bytes of an answer that wait for its client.
 const BYTES_MAX: usize = 1 << 20;
-/// Replies that a client may be behind. Threads of the network that have much to do are behind by a few.
-const BEHIND_MAX: usize = 128;
+/// Replies that a client may be behind. Threads of the network that have much to do are behind by a few; what the connection takes comes on top.
+const BEHIND_MAX: usize = 32;
 /// What a letter takes beside its text.
 const LETTER_BYTES: usize = 96;
 /// What a token with its likely ones takes.

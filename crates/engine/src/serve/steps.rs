@@ -34,6 +34,8 @@ pub(super) struct Steps {
     /// Those whose listeners are behind, by how long.
     parked: VecDeque<Id>,
     parked_max: usize,
+    /// Most requests that wait.
+    waiting: u32,
     batch: Batch,
     /// Whose the rows of the batch are.
     rows: Vec<Id>,
@@ -109,6 +111,7 @@ impl Steps {
             names: HashMap::new(),
             parked: VecDeque::new(),
             parked_max: serving.waiting.max(running) as usize,
+            waiting: serving.waiting,
             batch: Batch::with_room(&plan),
             rows: Vec::with_capacity(running as usize),
             row: vec![0.0; engine.vocab as usize],
@@ -184,7 +187,8 @@ impl Steps {
             self.start.elapsed().as_millis() as u64,
         );
         let id = id.map_err(|refusal| match refusal {
-            Refusal::QueueFull { waiting } => Error::QueueFull { waiting },
+            // The schedule counts places to run among them.
+            Refusal::QueueFull { .. } => Error::QueueFull { waiting: self.waiting },
             Refusal::Empty => Error::EmptyPrompt,
             Refusal::TooLong { prompt, room } => Error::PromptTooLong { prompt, window: room },
         })?;

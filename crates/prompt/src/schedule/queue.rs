@@ -8,6 +8,15 @@ use super::sequence::Sequence;
 /// Callers that are remembered while they ask for nothing.
 const ABSENT_MAX: usize = 1024;
 
+/// Which of a caller's requests comes first of those that have not run yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The one that came first.
+    Arrival,
+    /// The one that came last.
+    Latest,
+}
+
 /// The requests that wait: by the end of their patience, and by caller.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -21,8 +30,8 @@ pub(super) struct Queue {
 struct Caller {
     /// Tokens computed for it.
     counter: u64,
-    /// Its requests that wait: (priority, arrival, place), the next first.
-    waiting: BTreeSet<(Reverse<u8>, u64, u32)>,
+    /// Its requests that wait: (priority, whether it has not run yet, arrival, place), the next first.
+    waiting: BTreeSet<(Reverse<u8>, bool, u64, u32)>,
     /// Its requests that wait or run.
     requests: usize,
 }
@@ -75,15 +84,13 @@ impl Queue {
     /// A request waits.
     pub(super) fn push(&mut self, sequence: &Sequence) {
         self.by_deadline.insert(self.deadline(sequence));
-        let key = (Reverse(sequence.priority), sequence.id.number, sequence.id.place);
-        self.caller(sequence.caller).waiting.insert(key);
+        self.caller(sequence.caller).waiting.insert(key(sequence));
     }
 
     /// A request waits no longer.
     pub(super) fn remove(&mut self, sequence: &Sequence) {
         self.by_deadline.remove(&self.deadline(sequence));
-        let key = (Reverse(sequence.priority), sequence.id.number, sequence.id.place);
-        self.caller(sequence.caller).waiting.remove(&key);
+        self.caller(sequence.caller).waiting.remove(&key(sequence));
     }
 
     /// The place of the request whose patience ends first, and the last tick of it.
@@ -96,10 +103,15 @@ impl Queue {
         (deadline, sequence.id.number, sequence.id.place)
     }
 
-    /// The place of the next request by priority, then by what its caller was given, then by arrival.
-    pub(super) fn next(&self) -> Option<u32> {
+    /// The place of the next request by priority, then by what its caller was given, then those that ran before, then in this order.
+    pub(super) fn next(&self, order: Order) -> Option<u32> {
         let firsts = self.callers.values().filter_map(|caller| {
-            let &(priority, arrival, place) = caller.waiting.first()?;
+            let &(priority, is_fresh, arrival, place) = caller.waiting.first()?;
+            let latest = caller.waiting.range(..=(priority, true, u64::MAX, u32::MAX)).next_back();
+            let place = match order {
+                Order::Latest if is_fresh => latest.expect("the first is among them").3,
+                Order::Latest | Order::Arrival => place,
+            };
             Some(((priority, caller.counter, arrival), place))
         });
         firsts.min().map(|(_, place)| place)
@@ -108,4 +120,9 @@ impl Queue {
     fn caller(&mut self, caller: u64) -> &mut Caller {
         self.callers.get_mut(&caller).expect("a caller with a request is known")
     }
+}
+
+/// Where a request stands among those of its caller.
+fn key(sequence: &Sequence) -> (Reverse<u8>, bool, u64, u32) {
+    (Reverse(sequence.priority), !sequence.returned, sequence.id.number, sequence.id.place)
 }

@@ -167,6 +167,35 @@ fn who_fills_the_queue_leaves_room_for_others_and_does_not_make_them_wait_for_al
 }
 
 #[test]
+fn who_comes_to_a_long_queue_of_their_own_caller_does_not_wait_for_all_of_it() {
+    let limits = Limits { running: 1, slots: 1, waiting: 50, patience_ticks: 5, ..LIMITS };
+    let mut schedule = Schedule::new(&limits);
+    let before: Vec<Id> = (0..30).map(|number| schedule.submit(request(&tokens(number, 4), 1), 0).unwrap()).collect();
+    let newcomers = [100, 101].map(|number| schedule.submit(request(&tokens(number, 4), 1), 100).unwrap());
+    let mut order: Vec<Id> = (100..164).flat_map(|now| step(&mut schedule, now, 7)).map(|(id, _)| id).collect();
+    order.dedup();
+    assert!(order.len() == 32 && schedule.is_idle(), "everybody is served, once");
+    assert_eq!(order[..4], [before[0], newcomers[1], before[1], newcomers[0]], "every second place is a newcomer's");
+    // Where nobody waits for long, it is in the order of arrival.
+    let soon: Vec<Id> = (0..4).map(|number| schedule.submit(request(&tokens(number, 4), 1), 200).unwrap()).collect();
+    let mut order: Vec<Id> = (200..204).flat_map(|now| step(&mut schedule, now, 7)).map(|(id, _)| id).collect();
+    order.dedup();
+    assert_eq!(order, soon[..2]);
+}
+
+#[test]
+fn who_has_run_goes_on_before_who_came_last() {
+    let limits = Limits { running: 1, slots: 1, waiting: 50, patience_ticks: 5, ..LIMITS };
+    let mut schedule = Schedule::new(&limits);
+    let all: Vec<Id> = (0..6).map(|number| schedule.submit(request(&tokens(number, 4), 2), 0).unwrap()).collect();
+    assert_eq!(step(&mut schedule, 0, 7), [(all[0], 4)]);
+    assert!(schedule.park(all[0]) && schedule.unpark(all[0], 50));
+    let mut order: Vec<Id> = (50..60).flat_map(|now| step(&mut schedule, now, 7)).map(|(id, _)| id).collect();
+    order.dedup();
+    assert_eq!(order[..2], [all[1], all[0]], "at the first turn that is not of those that waited too long");
+}
+
+#[test]
 fn who_is_parked_takes_no_part_and_goes_on_where_it_was() {
     let limits = Limits { running: 1, slots: 1, ..LIMITS };
     let mut schedule = Schedule::new(&limits);

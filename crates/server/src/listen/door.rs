@@ -11,8 +11,9 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
-/// Bytes of an answer that the system holds for a client that does not read. The less, the sooner the answer is held.
-const SEND_BYTES: u32 = 32 << 10;
+/// Bytes of an answer that the system takes before the client has room for them. The less, the sooner an answer is held whose client does
+/// not read; what is on its way is not counted, so that a long way does not slow anybody. A client's own system takes 128 kB besides.
+const UNSENT_BYTES: u32 = 4 << 10;
 /// Connections that wait to be taken in.
 const BACKLOG: u32 = 1024;
 
@@ -45,7 +46,7 @@ impl Door {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // One that was used a moment ago may be used again.
         socket.set_reuseaddr(true)?;
-        socket.set_send_buffer_size(SEND_BYTES)?;
+        hold_little(&socket)?;
         socket.bind(address)?;
         socket.listen(BACKLOG).map(Self::Tcp)
     }
@@ -110,6 +111,18 @@ impl Door {
             Self::Unix(_, SocketFile(path)) => Ok(format!("unix:{}", path.display())),
         }
     }
+}
+
+/// Has the system take little of what cannot be sent yet, on every connection that comes in at this socket.
+#[cfg(target_os = "linux")]
+fn hold_little(socket: &TcpSocket) -> io::Result<()> {
+    socket2::SockRef::from(socket).set_tcp_notsent_lowat(UNSENT_BYTES)
+}
+
+/// The same where only the whole can be limited, with what is on its way.
+#[cfg(not(target_os = "linux"))]
+fn hold_little(socket: &TcpSocket) -> io::Result<()> {
+    socket.set_send_buffer_size(8 * UNSENT_BYTES)
 }
 
 impl Drop for SocketFile {
