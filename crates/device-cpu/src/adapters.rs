@@ -28,7 +28,7 @@ pub struct Adapters {
 /// Who has what of adapters, among rows of one kind.
 #[derive(Default)]
 struct Uses {
-    uses: Vec<Use>,
+    all: Vec<Use>,
     runs: Vec<Run>,
     /// Rows of the output, use after use.
     rows: Vec<u32>,
@@ -106,7 +106,7 @@ impl Adapters {
 
     /// Whether a network's wide values have to be computed apart from what follows them.
     pub fn widen(&self, dense: &Dense<Weight>) -> bool {
-        !self.tokens.uses.is_empty() && widens(dense)
+        !self.tokens.all.is_empty() && widens(dense)
     }
 
     /// Adds what adapters add to the product of `linear` with rows of this extent.
@@ -130,7 +130,7 @@ impl Adapters {
     /// Takes the rows of experts, as they stand: those of each of `active` in the order of their tokens.
     pub fn choose(&mut self, active: &[u32], rows_of: &dyn Fn(u32) -> Range<usize>, order: &[u32]) {
         self.chosen.clear();
-        for used in &self.tokens.uses {
+        for used in &self.tokens.all {
             let (first_run, first_row) = (self.chosen.runs.len(), self.chosen.rows.len());
             for &expert in active {
                 for run in &self.tokens.runs[used.runs.clone()] {
@@ -148,7 +148,7 @@ impl Adapters {
 
     /// Whether some of the networks of these experts have wide values that are computed apart from what follows them.
     pub fn widen_experts<'w>(&self, mut networks: impl Iterator<Item = &'w Dense<Weight>>) -> bool {
-        !self.chosen.uses.is_empty() && networks.any(widens)
+        !self.chosen.all.is_empty() && networks.any(widens)
     }
 
     /// Adds what adapters add to the products of experts with their rows: of the input of all, or of rows as they stand.
@@ -167,7 +167,7 @@ impl Adapters {
 
 impl Uses {
     fn clear(&mut self) {
-        self.uses.clear();
+        self.all.clear();
         self.runs.clear();
         self.rows.clear();
         self.from.clear();
@@ -186,7 +186,7 @@ impl Uses {
             self.close(*applied, first_run, first_row);
         }
         // What a sequence has is added in one order, whoever has it, too.
-        self.uses.sort_by_key(|used| used.applied.adapter);
+        self.all.sort_by_key(|used| used.applied.adapter);
     }
 
     /// The use that began with these takes more rows; neighbours of the last go with them.
@@ -206,7 +206,7 @@ impl Uses {
     fn close(&mut self, applied: Applied, first_run: usize, first_row: usize) {
         let (runs, rows) = (first_run..self.runs.len(), first_row..self.rows.len());
         if !runs.is_empty() {
-            self.uses.push(Use { applied, runs, rows });
+            self.all.push(Use { applied, runs, rows });
         }
     }
 
@@ -221,7 +221,7 @@ impl Uses {
         io: Io<'_>,
     ) {
         let Io { x, factor, out } = io;
-        for Use { applied, runs, rows } in &self.uses {
+        for Use { applied, runs, rows } in &self.all {
             let (all, order) = (&self.runs[runs.clone()], &from[rows.clone()]);
             let part = |run: &Run| linear(run.expert).weight.low_rank(applied.adapter);
             let kind = |run: &Run| {

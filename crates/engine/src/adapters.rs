@@ -135,12 +135,11 @@ impl Adapters {
 
     /// What a request has of them, in the order of their numbers: what it says, or those that all have.
     pub(crate) fn of(&self, wanted: Option<&[Applied]>) -> Result<Vec<Applied>, Error> {
-        let mut applied: Vec<Applied> = match wanted {
-            Some(wanted) => wanted.to_vec(),
-            None => {
-                let all = (0..).zip(&self.facts).filter(|(_, facts)| facts.file.always);
-                all.map(|(adapter, facts)| Applied { adapter, scale: facts.file.scale }).collect()
-            }
+        let mut applied: Vec<Applied> = if let Some(wanted) = wanted {
+            wanted.to_vec()
+        } else {
+            let all = (0..).zip(&self.facts).filter(|(_, facts)| facts.file.always);
+            all.map(|(adapter, facts)| Applied { adapter, scale: facts.file.scale }).collect()
         };
         for one in &applied {
             if one.adapter as usize >= self.facts.len() {

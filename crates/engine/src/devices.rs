@@ -319,7 +319,7 @@ pub(crate) fn cache(choice: DeviceChoice, isa: Option<Isa>, shape: &Shape<Weight
     let mut bytes = false;
     shape.for_each(|weight| match weight {
         Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => {
-            bytes |= !matches!(matrix.quant, Quant::F32 | Quant::F16 | Quant::BF16)
+            bytes |= !matches!(matrix.quant, Quant::F32 | Quant::F16 | Quant::BF16);
         }
         Weight::Vector(_) => {}
     });
