@@ -2,21 +2,99 @@
 //!
 //! Where the probability is with few tokens, those near the largest logit are gathered and looked through; the rest need not be weighed
 //! where the cut is the same whether they weigh the least or the most that the largest logits of their blocks allow. Where it is spread
-//! over many, all are weighed, and a pass finds between which two of a few logits the cut lies; after two only what is between them is
-//! gathered and looked through.
+//! over many, all are weighed and noted, with the sums from a few weights up. The sum from a weight up is a smooth curve in most rows: where
+//! it reaches p is guessed from the nearest of its points, and a pass over what was noted finds three more about the guess, until few tokens
+//! are left between two of them. These are gathered and looked through; the tokens above are known as a sum for each span, which is what
+//! the draw needs.
 
 use fearless_simd::dispatch;
 
-use super::row::{BLOCK, LADDER, Row, Weighing, split, weigh_ladder, weigh_tokens};
-use super::{Candidate, Sampler, weight};
+use super::row::{BLOCK, Row};
+use super::weights::{SPAN, Weighing, divide, exponential, sums_from, weigh_maxima, weigh_row, weight};
+use super::{Candidate, Sampler};
 
 /// The most blocks whose tokens are gathered without knowing better.
 const NEAR_BLOCKS_MAX: usize = 256;
-/// How far below the largest logit the cut is looked for first.
-const DISTANCES: [f32; LADDER] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 11.0, 16.0];
+/// How far below the largest logit the sums are known first, and behind all that weighs anything.
+const DISTANCES: [f32; 3] = [5.0, 8.5, 12.0];
+const END: f32 = 88.0;
+/// The most tokens worth another pass, and the most passes: each leaves at most half of the distance, most a sixteenth.
+const GATHERED: f64 = 512.0;
+const PASSES_MAX: usize = 12;
 /// Into how many parts candidates are divided at once, and how many are looked through one by one.
 const PARTS: usize = 64;
 const FEW: usize = 96;
+
+/// How much the tokens up to a distance from the largest logit weigh.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    distance: f32,
+    sum: f64,
+}
+
+/// Between which distances the cut lies: behind the second point, and no farther than the third. The outer ones are their neighbours.
+#[derive(Clone, Copy, Debug)]
+struct Between([Point; 4]);
+
+impl Between {
+    fn new(total: f64) -> Self {
+        // Nothing is above the largest.
+        let (first, last) = (Point { distance: -1.0, sum: 0.0 }, Point { distance: END, sum: total });
+        Self([first, first, last, last])
+    }
+
+    /// Takes in the sums at three rising distances between the two.
+    fn narrow(&mut self, distances: [f32; 3], sums: [f64; 3], target: f64) {
+        let Self([before, near, far, behind]) = *self;
+        let [a, b, c] = std::array::from_fn(|at| Point { distance: distances[at], sum: sums[at] });
+        let points = [before, near, a, b, c, far, behind];
+        let reached = (2..5).find(|&at| points[at].sum >= target).unwrap_or(5);
+        *self = Self(std::array::from_fn(|at| points[reached - 2 + at]));
+    }
+
+    /// The most tokens that may be between the two.
+    fn tokens_max(&self) -> f64 {
+        let Self([_, near, far, _]) = self;
+        (far.sum - near.sum) / weight(-far.distance)
+    }
+
+    fn width(&self) -> f32 {
+        self.0[2].distance - self.0[1].distance
+    }
+
+    /// Three distances about where the curve is thought to reach `target`.
+    fn guess(&self, target: f64) -> [f32; 3] {
+        let Self([_, near, far, _]) = self;
+        if far.distance == END {
+            return [1.5, 3.0, 6.0].map(|step| (near.distance + step).min(END));
+        }
+        let width = self.width();
+        // As many tokens on each side as are gathered at most, or as far off as the curve may be misjudged.
+        let tokens = (far.sum - near.sum) / weight(-0.5 * (near.distance + far.distance));
+        let step = (width / 16.0).max(width * (0.4 * GATHERED / tokens) as f32).min(width / 2.0);
+        let middle = self.inverse(target).clamp(near.distance + step / 4.0, far.distance - step / 4.0);
+        [(middle - step).max(near.distance), middle, (middle + step).min(far.distance)]
+    }
+
+    /// The distance at which a polynomial through the points has the sum (Neville's scheme).
+    fn inverse(&self, target: f64) -> f32 {
+        let mut points = [(0.0, 0.0); 4];
+        let mut count = 0;
+        for point in self.0 {
+            if point.distance < END && (count == 0 || points[count - 1].0 < point.sum) {
+                points[count] = (point.sum, f64::from(point.distance));
+                count += 1;
+            }
+        }
+        for level in 1..count {
+            for at in 0..count - level {
+                let ((from, left), (to, _), (_, right)) = (points[at], points[at + level], points[at + 1]);
+                points[at].1 = ((to - target) * left + (target - from) * right) / (to - from);
+            }
+        }
+        points[0].1 as f32
+    }
+}
 
 impl Sampler {
     /// The cut, among what `cut` keeps of a row whose largest logit is `max`.
@@ -24,31 +102,37 @@ impl Sampler {
         if let Some(found) = self.top_p_of_few(row, max, cut) {
             return found;
         }
-        let weighing = Weighing { max, temperature: 1.0, cut };
-        let mut ladder = DISTANCES.map(|distance| max - distance);
-        let Self { level, block_max, weights, .. } = self;
+        let what = Weighing::new(max, 1.0, cut);
+        let ladder = |distances: [f32; 3]| distances.map(|distance| exponential(-distance));
+        let Self { level, block_max, weights, span_weight, .. } = self;
         weights.resize(row.blocks(), [0.0; BLOCK]);
-        let (total, sums) = dispatch!(*level, _ => weigh_tokens(row, block_max, weighing, &ladder, weights));
+        span_weight.resize(row.blocks().div_ceil(SPAN), 0.0);
+        let first = ladder(DISTANCES);
+        let sums = dispatch!(*level, simd => weigh_row(simd, row, block_max, what, first, weights, span_weight));
         self.weights_max = max;
+        let total: f64 = self.span_weight.iter().sum();
         let target = total * f64::from(self.sampling.top_p);
-        let (mut low, mut high) = between(&ladder, &sums, target, cut.logit);
-        // Steps of the same width within the one that was found.
-        let top = high.min(max);
-        ladder = std::array::from_fn(|step| top - (top - low) * ((step + 1) as f32 / (LADDER + 1) as f32));
-        if low > f32::MIN {
-            let Self { level, block_max, weights, .. } = self;
-            let sums = dispatch!(*level, _ => weigh_ladder(row, block_max, weighing, &ladder, weights));
-            let (inner_low, inner_high) = between(&ladder, &sums, target, low);
-            (low, high) = (inner_low, if inner_high == f32::INFINITY { high } else { inner_high });
+        let mut between = Between::new(total);
+        between.narrow(DISTANCES, sums, target);
+        for _ in 0..PASSES_MAX {
+            // Where all are equal nothing comes between them.
+            if between.tokens_max() <= GATHERED || between.width() < 1e-4 {
+                break;
+            }
+            let distances = between.guess(target);
+            let steps = ladder(distances);
+            let sums = dispatch!(self.level, simd => sums_from(simd, &self.weights, steps));
+            between.narrow(distances, sums, target);
         }
-        let above = self.gather_between(row, weighing, low, high);
-        let gathered: f64 = self.candidates.iter().map(|&candidate| self.weight_of(candidate, max)).sum();
-        if above < target && target <= above + gathered {
-            return self.last_needed(target - above, max, cut);
+        let [near, far] = [between.0[1], between.0[2]].map(|point| exponential(-point.distance));
+        let above = self.gather_between(row, far.max(f32::MIN_POSITIVE), near);
+        let found = self.last_needed(target - above, max, cut);
+        for candidate in self.candidates.iter().filter(|candidate| found.keeps(candidate.logit, candidate.token)) {
+            let block = candidate.token as usize / BLOCK;
+            self.span_weight[block / SPAN] += f64::from(self.weights[block][candidate.token as usize % BLOCK]);
         }
-        // The passes were rounded otherwise than the sums.
-        self.gather_between(row, weighing, f32::MIN, f32::INFINITY);
-        self.last_needed(target, max, cut)
+        self.span_cut = Some(found);
+        found
     }
 
     /// The cut where it lies among few tokens, whatever the others weigh.
@@ -64,12 +148,9 @@ impl Sampler {
             // Of each block but those, the largest token weighs this and no other more; a block that was gathered may have more below.
             let (mut least, mut most) = (0.0, 0.0);
             if floor > cut.logit {
-                for &block_max in &self.block_max {
-                    let is_far = block_max < floor;
-                    let each = weight(block_max.min(floor) - max);
-                    least += if is_far && cut.logit == f32::MIN { each } else { 0.0 };
-                    most += BLOCK as f64 * each;
-                }
+                let maxima = &self.block_max;
+                let (far, all) = dispatch!(self.level, simd => weigh_maxima(simd, maxima, max, floor));
+                (least, most) = (if cut.logit == f32::MIN { far } else { 0.0 }, BLOCK as f64 * all);
             }
             let share = f64::from(self.sampling.top_p);
             let [first, last] = [least, most].map(|rest| (near + rest) * share);
@@ -92,27 +173,21 @@ impl Sampler {
         }
     }
 
-    /// Gathers the tokens from `low` up to `high`, and returns the weight of those from there up.
-    fn gather_between(&mut self, row: &Row<'_>, weighing: Weighing, low: f32, high: f32) -> f64 {
-        let Self { level, block_max, weights, candidates, .. } = self;
+    /// Gathers the tokens that weigh from `low` up to `above`, notes what those from there up come to in each span, and returns their sum.
+    fn gather_between(&mut self, row: &Row<'_>, low: f32, above: f32) -> f64 {
+        let Self { level, weights, span_weight, candidates, between, .. } = self;
+        between.resize(weights.len(), 0);
+        dispatch!(*level, simd => divide(simd, weights, low, above, span_weight, between));
         candidates.clear();
-        dispatch!(*level, _ => {
-            let mut above = 0.0;
-            for block in 0..weights.len() {
-                if block_max[block] < low {
-                    continue;
-                }
-                let logits = weighing.kept(row, block);
-                let (heavy, mut bits) = split(&logits, &weights[block], low, high);
-                above += f64::from(heavy);
-                while bits != 0 {
-                    let at = bits.trailing_zeros() as usize;
-                    bits &= bits - 1;
-                    candidates.push(Candidate { logit: logits[at], token: (block * BLOCK + at) as u32 });
-                }
+        for (block, &word) in between.iter().enumerate() {
+            let mut bits = word;
+            while bits != 0 {
+                let token = block * BLOCK + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                candidates.push(Candidate { logit: row.logits[token].min(f32::MAX), token: token as u32 });
             }
-            above
-        })
+        }
+        span_weight.iter().sum()
     }
 
     /// Of the candidates, in the order of the stages, the one with which their weights reach `missing`: the last, if they do not;
@@ -160,12 +235,4 @@ impl Sampler {
         self.candidates = candidates;
         found
     }
-}
-
-/// Between which two of the falling logits of a ladder the sums from each up reach `target`: at the first itself or above the second; `least`
-/// where they do not, and infinity where the first step does.
-fn between(ladder: &[f32; LADDER], sums: &[f64; LADDER], target: f64, least: f32) -> (f32, f32) {
-    let step = sums.iter().position(|&sum| sum >= target).unwrap_or(LADDER);
-    let low = ladder.get(step).map_or(least, |low| low.max(least));
-    (low, if step == 0 { f32::INFINITY } else { ladder[step - 1].max(low) })
 }
