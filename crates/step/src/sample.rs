@@ -41,7 +41,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use fearless_simd::{Level, dispatch};
-use row::{BLOCK, Row, block_maxima, largest};
+use row::{BLOCK, LANES, Row, block_maxima, largest};
 use weights::{EXPONENT_MIN, SPAN, Weighing, exponential, sum_spans, weigh_row, weigh_span, weight};
 
 /// Blocks whose largest logit is compared with others' as one, where few are looked for.
@@ -210,8 +210,9 @@ pub struct Sampler {
     weights: Vec<[f32; BLOCK]>,
     /// The largest logit of the row when it did: not a number where the row is another one now.
     weights_max: f32,
-    /// A bit for each token that top-p has yet to decide about, (vocabulary / 32).
+    /// A bit for each token that top-p has yet to look through, (vocabulary / 32), and the blocks of such tokens, of which the last are none.
     between: Vec<u32>,
+    places: Vec<u32>,
     /// Tokens compared with each other, at most the vocabulary.
     candidates: Vec<Candidate>,
     /// The tokens that the penalties count, at most `penalty_window`.
@@ -282,6 +283,7 @@ impl Sampler {
             weights: Vec::with_capacity(if sampling.top_p < 1.0 { blocks } else { 0 }),
             weights_max: f32::NAN,
             between: Vec::with_capacity(if sampling.top_p < 1.0 { blocks } else { 0 }),
+            places: Vec::with_capacity(if sampling.top_p < 1.0 { blocks + LANES } else { 0 }),
             candidates: Vec::with_capacity(vocabulary),
             recent: Vec::with_capacity(sampling.penalty_window as usize),
             repeats: Vec::with_capacity(if sampling.dry_multiplier > 0.0 {
@@ -376,9 +378,8 @@ impl Sampler {
     /// Notes the largest logit of every block, and returns the largest of all.
     fn survey(&mut self, row: &Row<'_>) -> f32 {
         self.block_max.resize(row.blocks(), 0.0);
-        dispatch!(self.level, simd => block_maxima(simd, row, &mut self.block_max));
         (self.weights_max, self.span_cut) = (f32::NAN, None);
-        largest(&self.block_max)
+        dispatch!(self.level, simd => block_maxima(simd, row, &mut self.block_max))
     }
 
     /// The stages between bias and temperature: the cut, and the largest logit that is left.
@@ -446,7 +447,7 @@ impl Sampler {
         let Self { level, block_max, span_weight, weights, .. } = self;
         span_weight.resize(row.blocks().div_ceil(SPAN), 0.0);
         if temperature != 1.0 || self.weights_max != max {
-            dispatch!(*level, simd => weigh_row(simd, row, block_max, what, [], &mut [], span_weight));
+            dispatch!(*level, simd => weigh_row(simd, row, block_max, what, &mut [], span_weight));
             self.span_cut = None;
         } else if self.span_cut != Some(cut) {
             dispatch!(*level, simd => sum_spans(simd, row, block_max, what, weights, span_weight));

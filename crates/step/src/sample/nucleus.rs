@@ -2,97 +2,84 @@
 //!
 //! Where the probability is with few tokens, those near the largest logit are gathered and looked through; the rest need not be weighed
 //! where the cut is the same whether they weigh the least or the most that the largest logits of their blocks allow. Where it is spread
-//! over many, all are weighed and noted, with the sums from a few weights up. The sum from a weight up is a smooth curve in most rows: where
-//! it reaches p is guessed from the nearest of its points, and a pass over what was noted finds three more about the guess, until few tokens
-//! are left between two of them. These are gathered and looked through; the tokens above are known as a sum for each span, which is what
-//! the draw needs.
+//! over many, all are weighed and noted. A pass over what was noted gives the sums from three weights up, and between which two of them
+//! the cut lies; an eighth of the blocks tell about where, and the next pass looks close by, until few tokens are left between two sums.
+//! These are gathered and looked through; what the tokens above weigh is known for each span, and that is what the draw needs.
 
 use fearless_simd::dispatch;
 
-use super::row::{BLOCK, Row};
+use super::row::{BLOCK, LANES, Row, blocks_from, blocks_with_bits};
 use super::weights::{SPAN, Weighing, divide, exponential, sums_from, weigh_maxima, weigh_row, weight};
 use super::{Candidate, Sampler};
 
 /// The most blocks whose tokens are gathered without knowing better.
 const NEAR_BLOCKS_MAX: usize = 256;
-/// How far below the largest logit the sums are known first, and behind all that weighs anything.
-const DISTANCES: [f32; 3] = [5.0, 8.5, 12.0];
+/// How far below the largest logit the sums are looked for first, and behind all that weighs anything.
+const DISTANCES: [f32; PROBES] = [6.0, 9.0, 12.0];
 const END: f32 = 88.0;
-/// The most tokens worth another pass, and the most passes: each leaves at most half of the distance, most a sixteenth.
-const GATHERED: f64 = 512.0;
-const PASSES_MAX: usize = 12;
+/// The sums of a pass, and those of a pass over a sample of one block of so many.
+const PROBES: usize = 3;
+const SAMPLED: usize = 9;
+const SAMPLE_ONE_OF: usize = 8;
+/// The most tokens that are not worth another pass, and the most passes: two leave at most a quarter of the distance.
+const GATHERED_MAX: f64 = 512.0;
+const PASSES_MAX: usize = 40;
 /// Into how many parts candidates are divided at once, and how many are looked through one by one.
 const PARTS: usize = 64;
 const FEW: usize = 96;
 
-/// How much the tokens up to a distance from the largest logit weigh.
+/// Between which distances from the largest logit the cut lies, and how much the tokens up to each weigh: less than wanted, and enough.
 #[derive(Clone, Copy, Debug)]
-struct Point {
-    distance: f32,
-    sum: f64,
+struct Between {
+    near: f32,
+    near_sum: f64,
+    far: f32,
+    far_sum: f64,
 }
 
-/// Between which distances the cut lies: behind the second point, and no farther than the third. The outer ones are their neighbours.
-#[derive(Clone, Copy, Debug)]
-struct Between([Point; 4]);
-
 impl Between {
-    fn new(total: f64) -> Self {
-        // Nothing is above the largest.
-        let (first, last) = (Point { distance: -1.0, sum: 0.0 }, Point { distance: END, sum: total });
-        Self([first, first, last, last])
-    }
-
-    /// Takes in the sums at three rising distances between the two.
-    fn narrow(&mut self, distances: [f32; 3], sums: [f64; 3], target: f64) {
-        let Self([before, near, far, behind]) = *self;
-        let [a, b, c] = std::array::from_fn(|at| Point { distance: distances[at], sum: sums[at] });
-        let points = [before, near, a, b, c, far, behind];
-        let reached = (2..5).find(|&at| points[at].sum >= target).unwrap_or(5);
-        *self = Self(std::array::from_fn(|at| points[reached - 2 + at]));
-    }
-
-    /// The most tokens that may be between the two.
-    fn tokens_max(&self) -> f64 {
-        let Self([_, near, far, _]) = self;
-        (far.sum - near.sum) / weight(-far.distance)
+    /// Takes in the sums at rising distances.
+    fn narrow<const COUNT: usize>(&mut self, distances: [f32; COUNT], sums: [f64; COUNT], target: f64) {
+        for (distance, sum) in distances.into_iter().zip(sums) {
+            if sum >= target {
+                (self.far, self.far_sum) = (distance, sum);
+                return;
+            }
+            (self.near, self.near_sum) = (distance, sum);
+        }
     }
 
     fn width(&self) -> f32 {
-        self.0[2].distance - self.0[1].distance
+        self.far - self.near
     }
 
-    /// Three distances about where the curve is thought to reach `target`.
-    fn guess(&self, target: f64) -> [f32; 3] {
-        let Self([_, near, far, _]) = self;
-        if far.distance == END {
-            return [1.5, 3.0, 6.0].map(|step| (near.distance + step).min(END));
-        }
-        let width = self.width();
-        // As many tokens on each side as are gathered at most, or as far off as the curve may be misjudged.
-        let tokens = (far.sum - near.sum) / weight(-0.5 * (near.distance + far.distance));
-        let step = (width / 16.0).max(width * (0.4 * GATHERED / tokens) as f32).min(width / 2.0);
-        let middle = self.inverse(target).clamp(near.distance + step / 4.0, far.distance - step / 4.0);
-        [(middle - step).max(near.distance), middle, (middle + step).min(far.distance)]
+    /// Distances that divide it into equal parts, between the two.
+    fn even(&self) -> [f32; PROBES] {
+        std::array::from_fn(|at| self.near + self.width() * ((at + 1) as f32 / (PROBES + 1) as f32))
     }
 
-    /// The distance at which a polynomial through the points has the sum (Neville's scheme).
-    fn inverse(&self, target: f64) -> f32 {
-        let mut points = [(0.0, 0.0); 4];
-        let mut count = 0;
-        for point in self.0 {
-            if point.distance < END && (count == 0 || points[count - 1].0 < point.sum) {
-                points[count] = (point.sum, f64::from(point.distance));
-                count += 1;
-            }
-        }
-        for level in 1..count {
-            for at in 0..count - level {
-                let ((from, left), (to, _), (_, right)) = (points[at], points[at + level], points[at + 1]);
-                points[at].1 = ((to - target) * left + (target - from) * right) / (to - from);
-            }
-        }
-        points[0].1 as f32
+    /// The same with the two.
+    fn sampled(&self) -> [f32; SAMPLED] {
+        std::array::from_fn(|at| self.near + self.width() * (at as f32 / (SAMPLED - 1) as f32))
+    }
+
+    /// Whether another pass would leave fewer tokens, and that is worth it. Where all are equal nothing comes between them.
+    fn is_wide(&self) -> bool {
+        (self.far_sum - self.near_sum) / weight(-self.far) > GATHERED_MAX && self.width() > 1e-4
+    }
+
+    /// Three distances about where the sum would reach `target` if all were as the sample, whose sums these are.
+    fn guess(&self, target: f64, sums: [f64; SAMPLED]) -> [f32; PROBES] {
+        let (first, last) = (sums[0], sums[SAMPLED - 1]);
+        let wanted = first + (last - first) * ((target - self.near_sum) / (self.far_sum - self.near_sum));
+        let mut sampled = Self { near_sum: first, far_sum: last, ..*self };
+        sampled.narrow(self.sampled(), sums, wanted);
+        let share = (wanted - sampled.near_sum) / (sampled.far_sum - sampled.near_sum);
+        let margin = self.width() / 64.0;
+        // A share of nothing is no number.
+        let share = if share > 0.0 { share.min(1.0) as f32 } else { 0.0 };
+        let middle = (sampled.near + sampled.width() * share).clamp(self.near + margin, self.far - margin);
+        [middle - margin, middle, middle + margin]
     }
 }
 
@@ -103,28 +90,15 @@ impl Sampler {
             return found;
         }
         let what = Weighing::new(max, 1.0, cut);
-        let ladder = |distances: [f32; 3]| distances.map(|distance| exponential(-distance));
         let Self { level, block_max, weights, span_weight, .. } = self;
         weights.resize(row.blocks(), [0.0; BLOCK]);
         span_weight.resize(row.blocks().div_ceil(SPAN), 0.0);
-        let first = ladder(DISTANCES);
-        let sums = dispatch!(*level, simd => weigh_row(simd, row, block_max, what, first, weights, span_weight));
+        dispatch!(*level, simd => weigh_row(simd, row, block_max, what, weights, span_weight));
         self.weights_max = max;
         let total: f64 = self.span_weight.iter().sum();
         let target = total * f64::from(self.sampling.top_p);
-        let mut between = Between::new(total);
-        between.narrow(DISTANCES, sums, target);
-        for _ in 0..PASSES_MAX {
-            // Where all are equal nothing comes between them.
-            if between.tokens_max() <= GATHERED || between.width() < 1e-4 {
-                break;
-            }
-            let distances = between.guess(target);
-            let steps = ladder(distances);
-            let sums = dispatch!(self.level, simd => sums_from(simd, &self.weights, steps));
-            between.narrow(distances, sums, target);
-        }
-        let [near, far] = [between.0[1], between.0[2]].map(|point| exponential(-point.distance));
+        let between = self.close_in(total, target);
+        let [near, far] = [between.near, between.far].map(|distance| exponential(-distance));
         let above = self.gather_between(row, far.max(f32::MIN_POSITIVE), near);
         let found = self.last_needed(target - above, max, cut);
         for candidate in self.candidates.iter().filter(|candidate| found.keeps(candidate.logit, candidate.token)) {
@@ -135,15 +109,51 @@ impl Sampler {
         found
     }
 
+    /// Passes over the weights that were noted until few tokens, or only equal ones, are between two sums.
+    fn close_in(&self, total: f64, target: f64) -> Between {
+        // Nothing is above the largest.
+        let mut between = Between { near: -0.1, near_sum: 0.0, far: END, far_sum: total };
+        let mut distances = DISTANCES;
+        for _ in 0..PASSES_MAX {
+            let width = between.width();
+            between.narrow(distances, self.sums_at(distances, 1), target);
+            if !between.is_wide() {
+                break;
+            }
+            distances = if between.far == END {
+                [1.5, 3.0, 6.0].map(|step| (between.near + step).min(END))
+            } else if between.width() > width / 3.0 && width < DISTANCES[0] {
+                // The sample was no good.
+                between.even()
+            } else {
+                between.guess(target, self.sums_at(between.sampled(), SAMPLE_ONE_OF))
+            };
+        }
+        between
+    }
+
+    /// What the tokens up to each distance from the largest logit weigh, in one of so many blocks.
+    fn sums_at<const COUNT: usize>(&self, distances: [f32; COUNT], one_of: usize) -> [f64; COUNT] {
+        let ladder = distances.map(|distance| exponential(-distance));
+        dispatch!(self.level, simd => sums_from(simd, &self.weights, ladder, one_of))
+    }
+
     /// The cut where it lies among few tokens, whatever the others weigh.
     fn top_p_of_few(&mut self, row: &Row<'_>, max: f32, cut: Candidate) -> Option<Candidate> {
         for distance in [4.0, 8.0, 16.0] {
             let floor = (max - distance).max(cut.logit);
-            let near_blocks = self.block_max.iter().filter(|&&block_max| block_max >= floor).count();
-            if near_blocks > NEAR_BLOCKS_MAX {
+            let Self { level, block_max, places, candidates, .. } = self;
+            places.resize(block_max.len() + LANES, 0);
+            let count = dispatch!(*level, simd => blocks_from(simd, block_max, floor, places));
+            if count > NEAR_BLOCKS_MAX {
                 return None;
             }
-            self.gather(row, floor, cut);
+            candidates.clear();
+            for &block in &places[..count] {
+                let near =
+                    row.tokens(block as usize).filter(|&(token, logit)| logit >= floor && cut.keeps(logit, token));
+                candidates.extend(near.map(|(token, logit)| Candidate { logit, token }));
+            }
             let near: f64 = self.candidates.iter().map(|candidate| weight(candidate.logit - max)).sum();
             // Of each block but those, the largest token weighs this and no other more; a block that was gathered may have more below.
             let (mut least, mut most) = (0.0, 0.0);
@@ -175,16 +185,20 @@ impl Sampler {
 
     /// Gathers the tokens that weigh from `low` up to `above`, notes what those from there up come to in each span, and returns their sum.
     fn gather_between(&mut self, row: &Row<'_>, low: f32, above: f32) -> f64 {
-        let Self { level, weights, span_weight, candidates, between, .. } = self;
+        let Self { level, weights, span_weight, candidates, between, places, .. } = self;
         between.resize(weights.len(), 0);
-        dispatch!(*level, simd => divide(simd, weights, low, above, span_weight, between));
+        places.resize(weights.len() + LANES, 0);
+        let count = dispatch!(*level, simd => {
+            divide(simd, weights, low, above, span_weight, between);
+            blocks_with_bits(simd, between, places)
+        });
         candidates.clear();
-        for (block, &word) in between.iter().enumerate() {
-            let mut bits = word;
+        for &block in &places[..count] {
+            let mut bits = between[block as usize];
             while bits != 0 {
-                let token = block * BLOCK + bits.trailing_zeros() as usize;
+                let token = block * BLOCK as u32 + bits.trailing_zeros();
                 bits &= bits - 1;
-                candidates.push(Candidate { logit: row.logits[token].min(f32::MAX), token: token as u32 });
+                candidates.push(Candidate { logit: row.logits[token as usize].min(f32::MAX), token });
             }
         }
         span_weight.iter().sum()

@@ -130,44 +130,37 @@ fn sum<S: Simd>(lanes: f32x16<S>) -> f64 {
     f64::from((a + c) + (b + d))
 }
 
+/// The sums of a ladder, a vector for each half of a block: one alone would wait for itself.
+type Sums<S, const STEPS: usize> = [[f32x16<S>; STEPS]; 2];
+
 /// Adds what weighs at least as much as each step of a ladder.
 #[inline(always)]
-fn climb<S: Simd, const STEPS: usize>(
-    simd: S,
-    weights: Halves<S>,
-    ladder: &[f32; STEPS],
-    sums: &mut [f32x16<S>; STEPS],
-) {
+fn climb<S: Simd, const STEPS: usize>(simd: S, weights: Halves<S>, ladder: [f32; STEPS], sums: &mut Sums<S, STEPS>) {
     for half in 0..2 {
         for step in 0..STEPS {
             let is_up = weights[half].simd_ge(f32x16::splat(simd, ladder[step]));
-            sums[step] = is_up.select(sums[step] + weights[half], sums[step]);
+            sums[half][step] = is_up.select(sums[half][step] + weights[half], sums[half][step]);
         }
     }
 }
 
-/// Notes the weight of every span and, as far as there is room, of every token; returns the sums of the tokens that weigh at least as much
-/// as each step of the ladder. `block_max` are the largest logits of blocks.
+/// Notes the weight of every span and, as far as there is room, of every token. `block_max` are the largest logits of blocks.
 #[inline(always)]
-pub(super) fn weigh_row<S: Simd, const STEPS: usize>(
+pub(super) fn weigh_row<S: Simd>(
     simd: S,
     row: &Row<'_>,
     block_max: &[f32],
     what: Weighing,
-    ladder: [f32; STEPS],
     noted: &mut [[f32; BLOCK]],
     spans: &mut [f64],
-) -> [f64; STEPS] {
+) {
     let least = what.least();
-    let mut totals = [0.0; STEPS];
     for span in 0..spans.len() {
         let mut all = f32x16::splat(simd, 0.0);
-        let mut sums = [all; STEPS];
         for block in span * SPAN..block_max.len().min((span + 1) * SPAN) {
             if block_max[block] >= least {
                 let weights = what.weigh(simd, row, block);
                 all = (all + weights[0]) + weights[1];
-                climb(simd, weights, &ladder, &mut sums);
                 if let Some(out) = noted.get_mut(block) {
                     weights[0].store_slice(&mut out[..LANES]);
                     weights[1].store_slice(&mut out[LANES..]);
@@ -177,31 +170,29 @@ pub(super) fn weigh_row<S: Simd, const STEPS: usize>(
             }
         }
         spans[span] = sum(all);
-        for step in 0..STEPS {
-            totals[step] += sum(sums[step]);
-        }
     }
-    totals
 }
 
-/// The same sums from weights that were noted.
+/// Of weights that were noted, the sums of those that are at least as much as each step of the ladder, in one of so many blocks.
 #[inline(always)]
 pub(super) fn sums_from<S: Simd, const STEPS: usize>(
     simd: S,
     noted: &[[f32; BLOCK]],
     ladder: [f32; STEPS],
+    one_of: usize,
 ) -> [f64; STEPS] {
     let mut totals = [0.0; STEPS];
-    let mut first = 0;
-    while first < noted.len() {
-        let mut sums = [f32x16::splat(simd, 0.0); STEPS];
-        for block in first..noted.len().min(first + SPAN) {
-            climb(simd, halves(simd, &noted[block]), &ladder, &mut sums);
+    let mut block = 0;
+    while block < noted.len() {
+        let mut sums = [[f32x16::splat(simd, 0.0); STEPS]; 2];
+        let end = noted.len().min(block + SPAN * one_of);
+        while block < end {
+            climb(simd, halves(simd, &noted[block]), ladder, &mut sums);
+            block += one_of;
         }
         for step in 0..STEPS {
-            totals[step] += sum(sums[step]);
+            totals[step] += sum(sums[0][step] + sums[1][step]);
         }
-        first += SPAN;
     }
     totals
 }
@@ -216,16 +207,20 @@ pub(super) fn divide<S: Simd>(
     spans: &mut [f64],
     between: &mut [u32],
 ) {
-    let (low, high) = (f32x16::splat(simd, low), f32x16::splat(simd, above));
+    let (low, above) = (f32x16::splat(simd, low), f32x16::splat(simd, above));
     for span in 0..spans.len() {
-        let mut sums = [f32x16::splat(simd, 0.0); 1];
+        let mut sums = [f32x16::splat(simd, 0.0); 2];
         for block in span * SPAN..noted.len().min((span + 1) * SPAN) {
             let weights = halves(simd, &noted[block]);
-            climb(simd, weights, &[above], &mut sums);
-            let [first, second] = weights.map(|half| (half.simd_ge(low) & half.simd_lt(high)).to_bitmask() as u32);
-            between[block] = first | second << LANES;
+            let mut bits = [0; 2];
+            for half in 0..2 {
+                let is_above = weights[half].simd_ge(above);
+                sums[half] = is_above.select(sums[half] + weights[half], sums[half]);
+                bits[half] = (weights[half].simd_ge(low) & !is_above).to_bitmask() as u32;
+            }
+            between[block] = bits[0] | bits[1] << LANES;
         }
-        spans[span] = sum(sums[0]);
+        spans[span] = sum(sums[0] + sums[1]);
     }
 }
 
@@ -279,12 +274,21 @@ pub(super) fn weigh_span<S: Simd>(
 pub(super) fn weigh_maxima<S: Simd>(simd: S, block_max: &[f32], max: f32, floor: f32) -> (f64, f64) {
     let (mut far, mut all) = (0.0, 0.0);
     let (chunks, rest) = block_max.as_chunks::<LANES>();
-    for at in 0..chunks.len() {
-        let logits = f32x16::from_slice(simd, &chunks[at]);
-        let near = logits.simd_ge(f32x16::splat(simd, floor));
-        let weights = exponentials(simd, near.select(f32x16::splat(simd, floor), logits) - max);
-        all += sum(weights);
-        far += sum(near.select(f32x16::splat(simd, 0.0), weights));
+    let floors = f32x16::splat(simd, floor);
+    let mut chunk = 0;
+    while chunk < chunks.len() {
+        let mut sums = [f32x16::splat(simd, 0.0); 2];
+        let end = chunks.len().min(chunk + SPAN);
+        while chunk < end {
+            let logits = f32x16::from_slice(simd, &chunks[chunk]);
+            let is_near = logits.simd_ge(floors);
+            let weights = exponentials(simd, is_near.select(floors, logits) - max);
+            sums[0] = is_near.select(sums[0], sums[0] + weights);
+            sums[1] = sums[1] + weights;
+            chunk += 1;
+        }
+        far += sum(sums[0]);
+        all += sum(sums[1]);
     }
     for &logit in rest {
         let each = weight(logit.min(floor) - max);
