@@ -7,7 +7,7 @@ use crate::shape::{RopeStyle, Scoring};
 
 pub(super) static FAMILY: Family = Family {
     name: "flexolmo",
-    gguf: &[],
+    gguf: &["flexolmo"],
     hugging_face: &["FlexOlmoForCausalLM"],
     tensors: olmo2::FAMILY.tensors,
     keys: &[],

@@ -6,7 +6,7 @@ use crate::shape::{Activation, Block, Dense, RopeStyle, Wiring};
 
 pub(super) static FAMILY: Family = Family {
     name: "gptj",
-    gguf: &[],
+    gguf: &["gptj"],
     hugging_face: &["GPTJForCausalLM"],
     tensors: &[
         ("attn_k", "attn.k_proj"),

@@ -6,7 +6,7 @@ use crate::shape::{Activation, RopeStyle};
 
 pub(super) static FAMILY: Family = Family {
     name: "helium",
-    gguf: &[],
+    gguf: &["helium"],
     hugging_face: &["HeliumForCausalLM"],
     tensors: &[],
     keys: &[],

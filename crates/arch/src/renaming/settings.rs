@@ -60,7 +60,12 @@ pub(super) fn of(config: &Config<'_>, shape: &Shape<Name>) -> Result<Vec<(String
     if factor != 1.0 {
         settings.number("residual_scale", factor);
     }
+    // The configuration states the width that logits are scaled to, the file what they are divided by.
+    if config.json("dim_model_base").is_some() {
+        settings.number("logit_scale", 1.0 / shape.head.scale);
+    }
     settings.attention(config, shape);
+    settings.patterns(config, shape);
     for mixer in shape.mixers() {
         settings.mixer(mixer);
     }
@@ -173,6 +178,22 @@ impl Settings {
             }
         } else if shape.mixers().any(|mixer| matches!(mixer, Mixer::StateSpace(_) | Mixer::TimeMix(_))) {
             self.count("attention.head_count", 0_u32);
+        }
+    }
+
+    /// Which layers have a window, and which turn queries and keys, where that is for the file to list.
+    fn patterns(&mut self, config: &Config<'_>, shape: &Shape<Name>) {
+        if !matches!(config.family().name, "mistral" | "granite_swa") {
+            return;
+        }
+        let attentions: Vec<&Attention<Name>> = shape.mixers().filter_map(Mixer::attention).collect();
+        let windowed: Vec<bool> = attentions.iter().map(|attention| attention.window_tokens.is_some()).collect();
+        if windowed.contains(&true) {
+            self.add("attention.sliding_window_pattern", Value::Bools(windowed));
+        }
+        let turned: Vec<bool> = attentions.iter().map(|attention| attention.rope.is_some()).collect();
+        if turned.contains(&false) {
+            self.add("attention.rope_pattern", Value::Bools(turned));
         }
     }
 
