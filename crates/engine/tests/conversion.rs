@@ -17,13 +17,23 @@ const OTHER_ORDER: f32 = 2e-4;
 /// Families with a state, where such differences grow.
 const DELICATE: f32 = 2e-3;
 
+/// Models that a GGUF of their family cannot hold: Falcon-H1's factors, which its files have multiplied into weights, and the least step of
+/// Nemotron-H; VaultGemma's scale of scores, which its own name in a file does not say.
+const REFUSED: &[&str] = &["falconh1", "nemotronh", "vaultgemma"];
+
 #[test]
 fn a_converted_directory_is_the_same_model() {
     let mut same_bits = 0;
     for directory in directories() {
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         let Ok(source) = Checkpoint::open(&directory) else { continue };
-        let Ok(draft) = convert::draft(&source, Vec::new()) else { continue };
+        let draft = match convert::draft(&source, Vec::new()) {
+            Ok(draft) => draft,
+            Err(error) => {
+                assert!(REFUSED.contains(&&*name), "{name}: {error}");
+                continue;
+            }
+        };
         let path = std::env::temp_dir().join(format!("kauri-converted-{name}-{}.gguf", std::process::id()));
         let types: Vec<Quant> = draft.tensors.iter().map(|tensor| tensor.quant).collect();
         let work = quantize::Work {

@@ -5,7 +5,7 @@ use crate::shape::{Block, Branch, Shape};
 
 pub(super) static FAMILY: Family = Family {
     name: "vaultgemma",
-    gguf: &["vaultgemma"],
+    gguf: &[],
     hugging_face: &["VaultGemmaForCausalLM"],
     tensors: gemma2::TENSORS,
     keys: gemma2::FAMILY.keys,
