@@ -87,7 +87,7 @@ impl Between {
         let mut sampled = Self { near_sum: first, far_sum: last, ..*self };
         sampled.narrow(self.sampled(), sums, wanted);
         let share = (wanted - sampled.near_sum) / (sampled.far_sum - sampled.near_sum);
-        let margin = self.width() / 64.0;
+        let margin = self.width() / 96.0;
         // A share of nothing is no number.
         let share = if share > 0.0 { share.min(1.0) as f32 } else { 0.0 };
         let middle = (sampled.near + sampled.width() * share).clamp(self.near + margin, self.far - margin);
@@ -267,8 +267,11 @@ impl Sampler {
             }
         }
         let found = self.last_needed(missing, max, cut);
-        for &candidate in self.candidates.iter().filter(|candidate| found.keeps(candidate.logit, candidate.token)) {
-            self.span_weight[candidate.token as usize / BLOCK / SPAN] += self.noted(candidate);
+        for &candidate in &self.candidates {
+            // Nobody could foretell a branch here.
+            let is_first = (candidate.logit == found.logit) & (candidate.token <= found.token);
+            let share = f64::from(u8::from((candidate.logit > found.logit) | is_first));
+            self.span_weight[candidate.token as usize / BLOCK / SPAN] += share * self.noted(candidate);
         }
         found
     }
