@@ -268,9 +268,7 @@ impl Sampler {
         }
         let found = self.last_needed(missing, max, cut);
         for &candidate in &self.candidates {
-            // Nobody could foretell a branch here.
-            let is_first = (candidate.logit == found.logit) & (candidate.token <= found.token);
-            let share = f64::from(u8::from((candidate.logit > found.logit) | is_first));
+            let share = f64::from(u8::from(found.keeps(candidate.logit, candidate.token)));
             self.span_weight[candidate.token as usize / BLOCK / SPAN] += share * self.noted(candidate);
         }
         found
