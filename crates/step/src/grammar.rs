@@ -438,8 +438,9 @@ fn refusal(grammar: &Grammar, message: &str) -> Error {
             "two of its schemas may hold for the same value, and none can be left out while it is written",
         )
     } else if has("min/maxProperties only supported") {
+        let is_least = matches!(grammar, Grammar::JsonSchema(text) if text.contains("minProperties"));
         unsupported(
-            "minProperties",
+            if is_least { "minProperties" } else { "maxProperties" },
             "how many of the properties listed were written is counted only where all are required",
         )
     } else if has("not disjoint") || has("are disjoint") {
