@@ -272,7 +272,7 @@ struct Guide {
 
 impl Guide {
     fn new(constraint: Box<Constraint>) -> Self {
-        Self { constraint: Some(constraint), masks: Masks::new(1) }
+        Self { constraint: Some(constraint), masks: Masks::new() }
     }
 
     /// Has the next mask worked out.

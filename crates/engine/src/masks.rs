@@ -13,6 +13,9 @@ use kauri_step::grammar::{self, Constraint};
 
 /// The most threads. More of them would wait for memory: each goes through a tree of the whole vocabulary.
 const THREADS_MAX: usize = 8;
+/// How many answers wait for a thread before another is woken: so many masks of 150,000 tokens take a tenth of a millisecond, and two threads
+/// that share them take longer than one (machine D).
+const ANSWERS_A_THREAD: usize = 16;
 
 /// A constraint with its mask, or why there is none.
 pub(crate) type Worked = (Box<Constraint>, Result<(), grammar::Error>);
@@ -36,6 +39,9 @@ struct Jobs<K> {
 
 struct Queue<K> {
     waiting: VecDeque<(K, Box<Constraint>)>,
+    /// Threads that sleep and were not told to wake, and how many were told and have not woken yet.
+    asleep: usize,
+    told: usize,
     is_over: bool,
 }
 
@@ -48,10 +54,17 @@ impl<K> Jobs<K> {
     /// The next one as soon as there is one; none when it is over.
     fn wait(&self) -> Option<(K, Box<Constraint>)> {
         let mut queue = self.lock();
-        while queue.waiting.is_empty() && !queue.is_over {
-            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        while !queue.is_over {
+            if let Some(job) = queue.waiting.pop_front() {
+                return Some(job);
+            }
+            queue.asleep += 1;
+            while queue.told == 0 && !queue.is_over {
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            queue.told = queue.told.saturating_sub(1);
         }
-        if queue.is_over { None } else { queue.waiting.pop_front() }
+        None
     }
 }
 
@@ -65,28 +78,31 @@ fn work(mut constraint: Box<Constraint>) -> Option<Worked> {
 }
 
 impl<K: Send + 'static> Masks<K> {
-    /// Threads for so many answers at once, and for half of the cores at most: the others compute the step. They start when there is
-    /// something for them.
-    pub(crate) fn new(answers_max: usize) -> Self {
+    /// On half of the cores at most: the others compute the step. Threads start when there is something for them.
+    pub(crate) fn new() -> Self {
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self::with_threads(answers_max.min(cores / 2).clamp(1, THREADS_MAX))
+        Self::with_threads((cores / 2).clamp(1, THREADS_MAX))
     }
 
     fn with_threads(threads_max: usize) -> Self {
-        let queue = Mutex::new(Queue { waiting: VecDeque::new(), is_over: false });
+        let queue = Mutex::new(Queue { waiting: VecDeque::new(), asleep: 0, told: 0, is_over: false });
         let (outbox, results) = channel();
         let jobs = Arc::new(Jobs { queue, wake: Condvar::new() });
         Self { jobs, outbox, results, threads: Vec::new(), threads_max, lent: 0 }
     }
 
     /// Lends a constraint to the threads.
-    ///
-    /// # Panics
-    /// If the machine cannot start a first thread.
     pub(crate) fn begin(&mut self, key: K, constraint: Box<Constraint>) {
-        self.jobs.lock().waiting.push_back((key, constraint));
         self.lent += 1;
-        if self.threads.len() < self.lent.min(self.threads_max) {
+        let mut queue = self.jobs.lock();
+        queue.waiting.push_back((key, constraint));
+        if queue.waiting.len() <= (self.threads.len() - queue.asleep) * ANSWERS_A_THREAD {
+            // Those that are awake come to it.
+        } else if queue.asleep > 0 {
+            (queue.asleep, queue.told) = (queue.asleep - 1, queue.told + 1);
+            self.jobs.wake.notify_one();
+        } else if self.threads.len() < self.threads_max {
+            drop(queue);
             let (jobs, outbox) = (Arc::clone(&self.jobs), self.outbox.clone());
             let serve = move || {
                 while let Some((key, constraint)) = jobs.wait() {
@@ -95,13 +111,9 @@ impl<K: Send + 'static> Masks<K> {
                     }
                 }
             };
-            match thread::Builder::new().name("kauri-masks".to_owned()).spawn(serve) {
-                Ok(thread) => self.threads.push(thread),
-                // Those that there are do its work as well.
-                Err(error) => assert!(!self.threads.is_empty(), "a thread can be started: {error}"),
-            }
+            // Where none can be started, whoever waits does the work.
+            self.threads.extend(thread::Builder::new().name("kauri-masks".to_owned()).spawn(serve));
         }
-        self.jobs.wake.notify_one();
     }
 
     /// Waits for all that was lent, in any order, and works at what nobody has begun; nothing comes back of what panicked.
@@ -142,11 +154,11 @@ mod tests {
         let compiler = Compiler::new(&tokenizer, tokenizer.vocab_size());
         let choices = |answer: usize| Grammar::Choice(vec![format!("{answer} of {}", "many".repeat(answer + 1))]);
         let start = |answer: usize| Box::new(compiler.compile(&choices(answer)).unwrap().start(&[]));
-        let alone: Vec<_> = (0..12).map(|answer| start(answer).advance().unwrap().clone()).collect();
+        let alone: Vec<_> = (0..41).map(|answer| start(answer).advance().unwrap().clone()).collect();
         for threads in [1, 2, 5] {
             let mut masks = Masks::with_threads(threads);
-            for step in 0..20 {
-                let lent = step % 13;
+            for step in 0..40 {
+                let lent = step * 7 % 41;
                 (0..lent).for_each(|answer| masks.begin(answer, start(answer)));
                 let mut came: Vec<usize> = masks
                     .finish()

@@ -331,7 +331,7 @@ impl Steps {
         for id in rows.iter() {
             let held = live.get_mut(id).filter(|live| !live.writing.is_free());
             if let Some(constraint) = held.and_then(|live| live.constraint.take()) {
-                masks.get_or_insert_with(|| Masks::new(rows.capacity())).begin(*id, constraint);
+                masks.get_or_insert_with(Masks::new).begin(*id, constraint);
             }
         }
         engine.executor.launch(batch)?;
