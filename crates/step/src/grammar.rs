@@ -272,11 +272,32 @@ fn of_json(schema: Value) -> Result<TopLevelGrammar, Error> {
     Ok(TopLevelGrammar::from_json_schema(spaced(schema)))
 }
 
-/// A schema that says what may stand between the parts of JSON.
+/// A schema that says what may stand between the parts of JSON, and how characters are written.
+///
+/// Where it names some properties and allows others, no character is written by its number: `"\u0061"` would be another way to write the
+/// name `a`, which the engine does not know for one, so that the value behind it would obey what holds for the others.
 pub(crate) fn spaced(schema: Value) -> Value {
+    let mut guidance = json!({ "whitespace_pattern": SPACE });
+    if tells_names_apart(&schema) {
+        guidance["json_allowed_escapes"] = json!("nrbtf\\\"");
+    }
     let mut object = if let Value::Object(object) = schema { object } else { serde_json::Map::new() };
-    object.insert("x-guidance".to_owned(), json!({ "whitespace_pattern": SPACE }));
+    object.insert("x-guidance".to_owned(), guidance);
     Value::Object(object)
+}
+
+/// Whether anything in a schema tells one property from others that may be there.
+fn tells_names_apart(schema: &Value) -> bool {
+    match schema {
+        Value::Object(object) => {
+            let names = ["properties", "patternProperties", "required"];
+            let is_open = object.get("additionalProperties") != Some(&Value::Bool(false));
+            is_open && names.into_iter().any(|keyword| object.contains_key(keyword))
+                || object.values().any(tells_names_apart)
+        }
+        Value::Array(list) => list.iter().any(tells_names_apart),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// The schema of a tool's arguments in the keywords that are enforced.
@@ -417,8 +438,9 @@ fn refusal(grammar: &Grammar, message: &str) -> Error {
             "two of its schemas may hold for the same value, and none can be left out while it is written",
         )
     } else if has("min/maxProperties only supported") {
+        let is_least = matches!(grammar, Grammar::JsonSchema(text) if text.contains("minProperties"));
         unsupported(
-            "minProperties",
+            if is_least { "minProperties" } else { "maxProperties" },
             "how many of the properties listed were written is counted only where all are required",
         )
     } else if has("not disjoint") || has("are disjoint") {

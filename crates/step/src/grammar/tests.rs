@@ -148,6 +148,14 @@ fn each_kind_of_grammar_lets_through_what_it_says() {
     );
     let list = json!({ "$defs": { "n": { "type": ["object", "null"], "properties": { "next": { "$ref": "#/$defs/n" } }, "additionalProperties": false } }, "$ref": "#/$defs/n" });
     bench.assert(&schema(list), &["null", "{\"next\":{\"next\":null}}"], &["{\"next\":1}", "{\"last\":null}"]);
+    // A name has one way to be written: no other escapes what holds for it.
+    let named = json!({ "properties": { "x": { "type": "string" }, "y\n\"": false }, "additionalProperties": { "type": "integer" }, "type": "object" });
+    bench.assert(
+        &schema(named.clone()),
+        &["{\"x\":\"a\",\"z\":1}", "{\"\\n\":1}", "{\"é\":1}"],
+        &["{\"\\u0078\":1}", "{\"\\u0078\":\"a\"}", "{\"y\\n\\\"\":1}", "{\"y\\u000a\\\"\":1}", "{\"y\\n\\u0022\":1}"],
+    );
+    bench.assert(&schema(json!({ "type": "array", "items": named })), &["[{\"x\":\"a\"}]"], &["[{\"\\u0078\":1}]"]);
     let dependent = json!({ "type": "object", "properties": { "card": { "type": "integer" }, "address": { "type": "string" } }, "dependentRequired": { "card": ["address"] } });
     bench.assert(
         &schema(dependent),

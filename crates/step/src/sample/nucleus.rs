@@ -8,21 +8,22 @@
 
 use fearless_simd::dispatch;
 
-use super::row::{BLOCK, LANES, Row, blocks_from, blocks_with_bits};
+use super::row::{BLOCK, LANES, Row, blocks_from, blocks_with_bits, range_of};
 use super::weights::{SPAN, Weighing, divide, exponential, sums_from, weigh_maxima, weigh_row, weight};
 use super::{Candidate, Sampler};
 
-/// The most blocks whose tokens are gathered without knowing better.
+/// The most blocks, and tokens, that are gathered without knowing better.
 const NEAR_BLOCKS_MAX: usize = 256;
+const NEAR_TOKENS_MAX: usize = 1024;
 /// How far below the largest logit the sums are looked for first, and behind all that weighs anything.
-const DISTANCES: [f32; PROBES] = [6.0, 9.0, 12.0];
+const DISTANCES: [f32; 4] = [4.0, 8.0, 12.0, 16.0];
 const END: f32 = 88.0;
-/// The sums of a pass, and those of a pass over a sample of one block of so many.
+/// The sums of a later pass, and those of a pass over a sample of one block of so many.
 const PROBES: usize = 3;
 const SAMPLED: usize = 9;
 const SAMPLE_ONE_OF: usize = 8;
-/// The most tokens that are not worth another pass, and the most passes: two leave at most a quarter of the distance.
-const GATHERED_MAX: f64 = 512.0;
+/// The most tokens that are not worth another pass, and the most passes: of three, one leaves at most a third of the distance.
+const GATHERED_MAX: f64 = 1536.0;
 const PASSES_MAX: usize = 40;
 /// Into how many parts candidates are divided at once, and how many are looked through one by one.
 const PARTS: usize = 64;
@@ -63,9 +64,20 @@ impl Between {
         std::array::from_fn(|at| self.near + self.width() * (at as f32 / (SAMPLED - 1) as f32))
     }
 
-    /// Whether another pass would leave fewer tokens, and that is worth it. Where all are equal nothing comes between them.
+    /// The most tokens that may be between the two.
+    fn tokens_max(&self) -> f64 {
+        (self.far_sum - self.near_sum) / weight(-self.far)
+    }
+
+    /// Whether more tokens are between the two than are gathered, and not all equal: nothing comes between these.
     fn is_wide(&self) -> bool {
-        (self.far_sum - self.near_sum) / weight(-self.far) > GATHERED_MAX && self.width() > 1e-4
+        self.tokens_max() > GATHERED_MAX && self.width() > 1e-4
+    }
+
+    /// About how many tokens are in so much of it.
+    fn tokens_within(&self, distances: [f32; PROBES]) -> f64 {
+        let share = f64::from((distances[PROBES - 1] - distances[0]) / self.width());
+        share * (self.far_sum - self.near_sum) / weight(-distances[PROBES - 1])
     }
 
     /// Three distances about where the sum would reach `target` if all were as the sample, whose sums these are.
@@ -75,7 +87,7 @@ impl Between {
         let mut sampled = Self { near_sum: first, far_sum: last, ..*self };
         sampled.narrow(self.sampled(), sums, wanted);
         let share = (wanted - sampled.near_sum) / (sampled.far_sum - sampled.near_sum);
-        let margin = self.width() / 64.0;
+        let margin = self.width() / 96.0;
         // A share of nothing is no number.
         let share = if share > 0.0 { share.min(1.0) as f32 } else { 0.0 };
         let middle = (sampled.near + sampled.width() * share).clamp(self.near + margin, self.far - margin);
@@ -86,9 +98,14 @@ impl Between {
 impl Sampler {
     /// The cut, among what `cut` keeps of a row whose largest logit is `max`.
     pub(super) fn top_p(&mut self, row: &Row<'_>, max: f32, cut: Candidate) -> Candidate {
-        if let Some(found) = self.top_p_of_few(row, max, cut) {
-            return found;
+        match self.top_p_of_few(row, max, cut) {
+            Some(found) => found,
+            None => self.top_p_of_many(row, max, cut),
         }
+    }
+
+    /// The cut wherever it lies: everything is weighed.
+    pub(super) fn top_p_of_many(&mut self, row: &Row<'_>, max: f32, cut: Candidate) -> Candidate {
         let what = Weighing::new(max, 1.0, cut);
         let Self { level, block_max, weights, span_weight, .. } = self;
         weights.resize(row.blocks(), [0.0; BLOCK]);
@@ -97,39 +114,48 @@ impl Sampler {
         self.weights_max = max;
         let total: f64 = self.span_weight.iter().sum();
         let target = total * f64::from(self.sampling.top_p);
-        let between = self.close_in(total, target);
-        let [near, far] = [between.near, between.far].map(|distance| exponential(-distance));
-        let above = self.gather_between(row, far.max(f32::MIN_POSITIVE), near);
-        let found = self.last_needed(target - above, max, cut);
-        for candidate in self.candidates.iter().filter(|candidate| found.keeps(candidate.logit, candidate.token)) {
-            let block = candidate.token as usize / BLOCK;
-            self.span_weight[block / SPAN] += f64::from(self.weights[block][candidate.token as usize % BLOCK]);
-        }
+        let (above, is_many) = self.close_in(total, target);
+        let found = match is_many.then(|| self.equal_logit(row)).flatten() {
+            Some(logit) => self.last_of_equals(target - above, logit),
+            None => self.last_of_gathered(row, target - above, max, cut),
+        };
         self.span_cut = Some(found);
         found
     }
 
-    /// Passes over the weights that were noted until few tokens, or only equal ones, are between two sums.
-    fn close_in(&self, total: f64, target: f64) -> Between {
+    /// Finds few tokens, or only equal ones, of which one is the cut; what those above them weigh, and whether they are many.
+    fn close_in(&mut self, total: f64, target: f64) -> (f64, bool) {
         // Nothing is above the largest.
         let mut between = Between { near: -0.1, near_sum: 0.0, far: END, far_sum: total };
-        let mut distances = DISTANCES;
+        between.narrow(DISTANCES, self.sums_at(DISTANCES, 1), target);
+        let mut misses = 0;
         for _ in 0..PASSES_MAX {
-            let width = between.width();
-            between.narrow(distances, self.sums_at(distances, 1), target);
             if !between.is_wide() {
                 break;
             }
-            distances = if between.far == END {
-                [1.5, 3.0, 6.0].map(|step| (between.near + step).min(END))
-            } else if between.width() > width / 3.0 && width < DISTANCES[0] {
-                // The sample was no good.
-                between.even()
-            } else {
-                between.guess(target, self.sums_at(between.sampled(), SAMPLE_ONE_OF))
-            };
+            let width = between.width();
+            let mut distances = between.even();
+            if between.far == END {
+                distances = [2.0, 5.0, 10.0].map(|step| (between.near + step).min(END));
+            } else if misses < 2 {
+                distances = between.guess(target, self.sums_at(between.sampled(), SAMPLE_ONE_OF));
+                if between.tokens_within(distances) <= GATHERED_MAX {
+                    let [near, _, far] = distances;
+                    let [above, reached] = self.divide_at(near, far);
+                    if above < target && target <= reached {
+                        return (above, false);
+                    }
+                    between.narrow([near, far], [above, reached], target);
+                    misses += 1;
+                    continue;
+                }
+            }
+            between.narrow(distances, self.sums_at(distances, 1), target);
+            // Behind a miss the next guess is better, beside a sum that is known; not so where tokens stand unlike the sample's.
+            misses = if between.width() > width / 3.0 { misses + 1 } else { 0 };
         }
-        between
+        let is_many = between.tokens_max() > GATHERED_MAX;
+        (self.divide_at(between.near, between.far)[0], is_many)
     }
 
     /// What the tokens up to each distance from the largest logit weigh, in one of so many blocks.
@@ -139,7 +165,7 @@ impl Sampler {
     }
 
     /// The cut where it lies among few tokens, whatever the others weigh.
-    fn top_p_of_few(&mut self, row: &Row<'_>, max: f32, cut: Candidate) -> Option<Candidate> {
+    pub(super) fn top_p_of_few(&mut self, row: &Row<'_>, max: f32, cut: Candidate) -> Option<Candidate> {
         for distance in [4.0, 8.0, 16.0] {
             let floor = (max - distance).max(cut.logit);
             let Self { level, block_max, places, candidates, .. } = self;
@@ -153,6 +179,9 @@ impl Sampler {
                 let near =
                     row.tokens(block as usize).filter(|&(token, logit)| logit >= floor && cut.keeps(logit, token));
                 candidates.extend(near.map(|(token, logit)| Candidate { logit, token }));
+            }
+            if self.candidates.len() > NEAR_TOKENS_MAX {
+                return None;
             }
             let near: f64 = self.candidates.iter().map(|candidate| weight(candidate.logit - max)).sum();
             // Of each block but those, the largest token weighs this and no other more; a block that was gathered may have more below.
@@ -176,22 +205,58 @@ impl Sampler {
 
     /// What a token weighs at temperature 1.
     fn weight_of(&self, candidate: Candidate, max: f32) -> f64 {
-        if self.weights_max == max {
-            f64::from(self.weights[candidate.token as usize / BLOCK][candidate.token as usize % BLOCK])
-        } else {
-            weight(candidate.logit - max)
-        }
+        if self.weights_max == max { self.noted(candidate) } else { weight(candidate.logit - max) }
     }
 
-    /// Gathers the tokens that weigh from `low` up to `above`, notes what those from there up come to in each span, and returns their sum.
-    fn gather_between(&mut self, row: &Row<'_>, low: f32, above: f32) -> f64 {
-        let Self { level, weights, span_weight, candidates, between, places, .. } = self;
+    /// The same, where it was noted.
+    fn noted(&self, candidate: Candidate) -> f64 {
+        f64::from(self.weights[candidate.token as usize / BLOCK][candidate.token as usize % BLOCK])
+    }
+
+    /// Finds the tokens between two distances from the largest logit, notes what those nearer come to in each span, and returns the sums of
+    /// these and of both.
+    fn divide_at(&mut self, near: f32, far: f32) -> [f64; 2] {
+        // What weighs nothing is not needed by any cut.
+        let (low, above) = (exponential(-far).max(f32::MIN_POSITIVE), exponential(-near));
+        let Self { level, weights, span_weight, between, .. } = self;
         between.resize(weights.len(), 0);
-        places.resize(weights.len() + LANES, 0);
-        let count = dispatch!(*level, simd => {
-            divide(simd, weights, low, above, span_weight, between);
-            blocks_with_bits(simd, between, places)
-        });
+        let reached = dispatch!(*level, simd => divide(simd, weights, low, above, span_weight, between));
+        [span_weight.iter().sum(), reached]
+    }
+
+    /// The logit of the tokens that were found, where it is the same of all.
+    fn equal_logit(&self, row: &Row<'_>) -> Option<f32> {
+        let (least, most) = dispatch!(self.level, simd => range_of(simd, row, &self.between));
+        (least == most).then_some(least)
+    }
+
+    /// Of the tokens that were found, which all have this logit, the one with which their weights reach `missing`.
+    fn last_of_equals(&mut self, missing: f64, logit: f32) -> Candidate {
+        let mut found = Candidate { logit, token: 0 };
+        let mut left = u32::MAX;
+        for (block, &word) in self.between.iter().enumerate().filter(|&(_, &word)| word != 0) {
+            let first = Candidate { logit, token: block as u32 * BLOCK as u32 + word.trailing_zeros() };
+            let each = self.noted(first);
+            if left == u32::MAX {
+                left = (missing / each).ceil().max(1.0) as u32;
+            }
+            let taken = left.min(word.count_ones());
+            let last = (1..taken).fold(word, |word, _| word & (word - 1)).trailing_zeros();
+            found.token = block as u32 * BLOCK as u32 + last;
+            self.span_weight[block / SPAN] += f64::from(taken) * each;
+            left -= taken;
+            if left == 0 {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Of the tokens that were found, the one with which their weights reach `missing`.
+    fn last_of_gathered(&mut self, row: &Row<'_>, missing: f64, max: f32, cut: Candidate) -> Candidate {
+        let Self { level, candidates, between, places, .. } = self;
+        places.resize(between.len() + LANES, 0);
+        let count = dispatch!(*level, simd => blocks_with_bits(simd, between, places));
         candidates.clear();
         for &block in &places[..count] {
             let mut bits = between[block as usize];
@@ -201,7 +266,12 @@ impl Sampler {
                 candidates.push(Candidate { logit: row.logits[token as usize].min(f32::MAX), token });
             }
         }
-        span_weight.iter().sum()
+        let found = self.last_needed(missing, max, cut);
+        for &candidate in &self.candidates {
+            let share = f64::from(u8::from(found.keeps(candidate.logit, candidate.token)));
+            self.span_weight[candidate.token as usize / BLOCK / SPAN] += share * self.noted(candidate);
+        }
+        found
     }
 
     /// Of the candidates, in the order of the stages, the one with which their weights reach `missing`: the last, if they do not;

@@ -204,3 +204,21 @@ pub(super) fn blocks_with_bits<S: Simd>(simd: S, words: &[u32], out: &mut [u32])
     }
     count
 }
+
+/// The least and the largest logit of the tokens with a bit, which are numbers: infinity is the largest number there is.
+#[inline(always)]
+pub(super) fn range_of<S: Simd>(simd: S, row: &Row<'_>, words: &[u32]) -> (f32, f32) {
+    let (mut least, mut most) = ([f32x16::splat(simd, f32::INFINITY); 2], [f32x16::splat(simd, f32::NEG_INFINITY); 2]);
+    for block in 0..words.len() {
+        if words[block] != 0 {
+            let logits = row.clean(simd, block);
+            for half in 0..2 {
+                let lanes = bits_of(simd, words[block], half);
+                least[half] = lanes.select(least[half].min(logits[half]), least[half]);
+                most[half] = lanes.select(most[half].max(logits[half]), most[half]);
+            }
+        }
+    }
+    let (least, most): ([f32; LANES], [f32; LANES]) = (least[0].min(least[1]).into(), most[0].max(most[1]).into());
+    (-largest(&least.map(|logit| -logit)), largest(&most))
+}

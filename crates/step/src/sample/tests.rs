@@ -229,11 +229,55 @@ proptest! {
         }
     }
 
+    /// Whoever looks for the cut, the one who knows few tokens and the one who weighs all find the same.
+    #[test]
+    fn both_ways_to_top_p_find_the_same_cut(
+        logits in proptest::collection::vec(any_logit(), 1..3000),
+        words in proptest::collection::vec(any::<u32>(), 94),
+        masked in any::<bool>(),
+        top_k in prop_oneof![Just(0_u32), 1_u32..3000],
+        top_p in prop_oneof![0.001_f32..1.0, 0.99_f32..1.0],
+        scale in prop_oneof![Just(1.0_f32), 0.001_f32..20.0],
+    ) {
+        let logits: Vec<f32> = logits.into_iter().map(|logit| logit * scale).collect();
+        let row = Row { logits: &logits, mask: masked.then_some(words.as_slice()) };
+        let sampling = Sampling { top_k, top_p, ..Sampling::default() };
+        let mut sampler = sampler(sampling, logits.len());
+        let max = sampler.survey(&row);
+        prop_assume!(max > f32::NEG_INFINITY);
+        let cut = if top_k > 0 { sampler.top_k(&row) } else { EVERYTHING };
+        let few = sampler.top_p_of_few(&row, max, cut);
+        let many = sampler.top_p_of_many(&row, max, cut);
+        // What is noted for the draw is the same as what would be summed without it.
+        let noted = sampler.weigh(&row, max, many, 1.0);
+        sampler.weights_max = f32::NAN;
+        let summed = sampler.weigh(&row, max, many, 1.0);
+        prop_assert!((noted / summed - 1.0).abs() < 1e-6, "{noted} instead of {summed}");
+        let (_, close) = reference(&sampling, &logits, row.mask);
+        if let (Some(few), false) = (few, close) {
+            prop_assert_eq!(few, many);
+        }
+    }
+
     #[test]
     fn the_exponential_is_one(x in -87.0_f32..=0.0) {
         let exact = f64::from(x).exp();
         prop_assert!((f64::from(exponential(x)) / exact - 1.0).abs() < 2.5e-7);
     }
+}
+
+/// Weights may be compared in place of logits: what is farther away never weighs more.
+#[test]
+fn the_exponential_never_rises() {
+    let mut least = 1.0;
+    let mut rises = 0_u32;
+    // Every number that there is from where the exponential is less than one.
+    for bits in 1e-8_f32.to_bits()..=88.0_f32.to_bits() {
+        let weight = exponential(-f32::from_bits(bits));
+        rises += u32::from(weight > least);
+        least = weight;
+    }
+    assert_eq!((rises, least), (0, 0.0));
 }
 
 const DRAWS: u64 = 100_000;
@@ -308,6 +352,22 @@ fn draws_follow_the_distribution() {
     ] {
         check_distribution(sampling, &logits, None);
         check_distribution(sampling, &logits, Some(&mask));
+    }
+}
+
+/// The same where the probability is spread over thousands of tokens, so that all are weighed.
+#[test]
+fn draws_from_many_follow_the_distribution() {
+    const VOCABULARY: usize = 9_011;
+    let logits: Vec<f32> = (0..VOCABULARY as u64).map(|token| (uniform(98, token) * 3.0) as f32).collect();
+    let mask: Vec<u32> = (0..VOCABULARY.div_ceil(32) as u64).map(|word| (uniform(6, word) * 4e9) as u32).collect();
+    let base = Sampling { seed: 4, ..Sampling::default() };
+    for (sampling, mask) in [
+        (Sampling { top_p: 0.6, ..base }, None),
+        (Sampling { top_p: 0.9, min_p: 0.4, ..base }, Some(mask.as_slice())),
+        (Sampling { top_n_sigma: 2.5, top_p: 0.8, temperature: 0.7, ..base }, None),
+    ] {
+        check_distribution(sampling, &logits, mask);
     }
 }
 
@@ -601,7 +661,7 @@ fn top_p_keeps_the_fewest_that_reach_it_of_rows_without_a_top() {
     const VOCABULARY: usize = 40_007;
     let noise = |at: usize| (uniform(11, at as u64) + uniform(12, at as u64) - uniform(13, at as u64)) as f32;
     let heavy = |at: usize| if at.is_multiple_of(997) { 9.0 + noise(at) } else { 2.0 * noise(at) };
-    let shapes: [(&str, &dyn Fn(usize) -> f32); 6] = [
+    let shapes: [(&str, &dyn Fn(usize) -> f32); 12] = [
         ("even", &|_| 1.0),
         ("two heights", &|at| if at % 3 == 0 { 1.0 } else { 0.5 }),
         ("noise", &noise),
@@ -609,9 +669,19 @@ fn top_p_keeps_the_fewest_that_reach_it_of_rows_without_a_top() {
         ("a few above noise", &heavy),
         // A sample of every so many blocks sees nothing of the best.
         ("hidden", &|at| if (at / 32) % 7 == 3 { 5.0 + noise(at) } else { noise(at) }),
+        // One of eight blocks is looked at for a guess.
+        ("misleading", &|at| if (at / 32) % 8 == 0 { 6.0 } else { 2.0 * noise(at) }),
+        // As a device gives them that computes in bf16: many are equal.
+        ("rounded", &|at| f32::from_bits((4.0 * noise(at)).to_bits() & 0xffff_0000)),
+        ("ramp", &|at| at as f32 * -1e-3),
+        ("steps", &|at| -((at % 1000) as f32)),
+        ("a few hundred above all", &|at| if at % 100 == 7 { f32::INFINITY } else { noise(at) }),
+        ("two hills", &|at| if at % 2 == 0 { noise(at) - 40.0 } else { noise(at) }),
     ];
     let mask: Vec<u32> = (0..VOCABULARY.div_ceil(32)).map(|word| (uniform(5, word as u64) * 4e9) as u32).collect();
-    for ((name, shape), top_p) in shapes.iter().flat_map(|shape| [0.05, 0.5, 0.9, 0.999].map(|top_p| (shape, top_p))) {
+    for ((name, shape), top_p) in
+        shapes.iter().flat_map(|shape| [1e-5, 0.05, 0.5, 0.9, 0.999, 0.999_99].map(|top_p| (shape, top_p)))
+    {
         for (mask, top_k) in [(None, 0), (Some(mask.as_slice()), 0), (None, 30_000)] {
             let mut logits: Vec<f32> = (0..VOCABULARY).map(shape).collect();
             (0..40).for_each(|at| logits[at * 31] = [f32::NAN, f32::NEG_INFINITY][at % 2]);
@@ -665,19 +735,38 @@ fn rows_of_a_large_vocabulary_are_measured() {
         ("top-p 0.95", Sampling { top_p: 0.95, ..base }),
         ("top-k 40, top-p 0.95", Sampling { top_k: 40, top_p: 0.95, ..base }),
         ("top-k 20, top-p 0.95, temperature 0.6", Sampling { top_k: 20, top_p: 0.95, temperature: 0.6, ..base }),
+        ("top-p 0.5", Sampling { top_p: 0.5, ..base }),
+        ("top-p 0.99", Sampling { top_p: 0.99, ..base }),
+        ("top-p 0.999", Sampling { top_p: 0.999, ..base }),
         ("top-p 0.95, temperature 0.7", Sampling { top_p: 0.95, temperature: 0.7, ..base }),
         ("temperature 1", base),
     ];
     for (name, sampling) in ways {
-        let mut sampler = sampler(sampling, VOCABULARY);
-        let mut times: Vec<std::time::Duration> = (0..400)
-            .map(|position| {
-                let start = std::time::Instant::now();
-                std::hint::black_box(sampler.sample(&mut row, None, position, &[]));
-                start.elapsed()
-            })
-            .collect();
-        times.sort_unstable();
-        println!("{name:40} p50 {:6.1?}, p10 {:6.1?}, p90 {:6.1?}", times[200], times[40], times[360]);
+        measure(name, sampling, &mut row);
     }
+    let top_p = Sampling { top_p: 0.9, ..base };
+    for (name, shape) in [
+        ("top-p 0.9 of noise", &normal as &dyn Fn(usize) -> f32),
+        ("top-p 0.9 of less noise", &|at| 0.3 * normal(at)),
+        ("top-p 0.9 of more noise", &|at| 4.0 * normal(at)),
+        ("top-p 0.9 of bf16", &|at| f32::from_bits(normal(at).to_bits() & 0xffff_0000)),
+        ("top-p 0.9 of two heights", &|at| (at % 2) as f32),
+        ("top-p 0.9 of equals", &|_| 1.0),
+    ] {
+        let mut row: Vec<f32> = (0..VOCABULARY).map(shape).collect();
+        measure(name, top_p, &mut row);
+    }
+}
+
+fn measure(name: &str, sampling: Sampling, row: &mut [f32]) {
+    let mut sampler = sampler(sampling, row.len());
+    let mut times: Vec<std::time::Duration> = (0..400)
+        .map(|position| {
+            let start = std::time::Instant::now();
+            std::hint::black_box(sampler.sample(row, None, position, &[]));
+            start.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    println!("{name:40} p50 {:6.1?}, p10 {:6.1?}, p90 {:6.1?}", times[200], times[40], times[360]);
 }

@@ -88,7 +88,7 @@ impl Weighing {
         for half in 0..2 {
             let mut difference = logits[half] - self.max;
             if self.inverse != 1.0 {
-                difference = difference * self.inverse;
+                difference *= self.inverse;
             }
             weights[half] = exponentials(simd, difference);
         }
@@ -197,7 +197,8 @@ pub(super) fn sums_from<S: Simd, const STEPS: usize>(
     totals
 }
 
-/// Of weights that were noted, notes what those from `above` up come to in every span, and a bit for each of those from `low` up to it.
+/// Of weights that were noted, notes what those from `above` up come to in every span, and a bit for each of those from `low` up to it;
+/// returns the sum of both.
 #[inline(always)]
 pub(super) fn divide<S: Simd>(
     simd: S,
@@ -206,22 +207,26 @@ pub(super) fn divide<S: Simd>(
     above: f32,
     spans: &mut [f64],
     between: &mut [u32],
-) {
+) -> f64 {
     let (low, above) = (f32x16::splat(simd, low), f32x16::splat(simd, above));
+    let mut reached = 0.0;
     for span in 0..spans.len() {
-        let mut sums = [f32x16::splat(simd, 0.0); 2];
+        let mut sums = [[f32x16::splat(simd, 0.0); 2]; 2];
         for block in span * SPAN..noted.len().min((span + 1) * SPAN) {
             let weights = halves(simd, &noted[block]);
             let mut bits = [0; 2];
             for half in 0..2 {
-                let is_above = weights[half].simd_ge(above);
-                sums[half] = is_above.select(sums[half] + weights[half], sums[half]);
-                bits[half] = (weights[half].simd_ge(low) & !is_above).to_bitmask() as u32;
+                let (is_above, is_up) = (weights[half].simd_ge(above), weights[half].simd_ge(low));
+                sums[half][0] = is_above.select(sums[half][0] + weights[half], sums[half][0]);
+                sums[half][1] = is_up.select(sums[half][1] + weights[half], sums[half][1]);
+                bits[half] = (is_up & !is_above).to_bitmask() as u32;
             }
             between[block] = bits[0] | bits[1] << LANES;
         }
-        spans[span] = sum(sums[0] + sums[1]);
+        spans[span] = sum(sums[0][0] + sums[1][0]);
+        reached += sum(sums[0][1] + sums[1][1]);
     }
+    reached
 }
 
 /// Notes the weight of every span from weights that were noted, as far as the cut keeps them.
@@ -284,7 +289,7 @@ pub(super) fn weigh_maxima<S: Simd>(simd: S, block_max: &[f32], max: f32, floor:
             let is_near = logits.simd_ge(floors);
             let weights = exponentials(simd, is_near.select(floors, logits) - max);
             sums[0] = is_near.select(sums[0], sums[0] + weights);
-            sums[1] = sums[1] + weights;
+            sums[1] += weights;
             chunk += 1;
         }
         far += sum(sums[0]);
