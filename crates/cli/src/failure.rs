@@ -69,6 +69,10 @@ pub fn about_model(name: Option<&str>, error: Error) -> anyhow::Error {
         | Error::NotFinite => anyhow::Error::new(error).context(name.unwrap_or(DEFAULT_NAME).to_owned()),
         // Files are named by who reads them; the rest is not about the model.
         Error::File(_)
+        | Error::Adapter(_)
+        | Error::UnknownAdapter { .. }
+        | Error::AdapterTwice { .. }
+        | Error::AdapterScale { .. }
         | Error::Sampling(_)
         | Error::Stop(_)
         | Error::Grammar(_)
@@ -83,6 +87,7 @@ pub fn about_model(name: Option<&str>, error: Error) -> anyhow::Error {
         | Error::Dimensions { .. }
         | Error::UnknownToken { .. }
         | Error::NoDevice(_)
+        | Error::ResidentUnknown
         | Error::QueueFull { .. }
         | Error::Unread
         | Error::StepLost(_)

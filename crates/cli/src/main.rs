@@ -10,6 +10,7 @@ mod failure;
 mod input;
 mod interrupt;
 mod library;
+mod lora_options;
 mod measured;
 mod model_options;
 mod pulling;

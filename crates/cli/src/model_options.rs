@@ -27,6 +27,10 @@ pub struct EngineOptions {
     #[arg(long, value_enum, default_value_t)]
     pub device: Device,
 
+    /// Layers that the GPU gets, the last ones; the CPU has the others. As many as there is room for unless said otherwise.
+    #[arg(long, value_name = "N")]
+    pub gpu_layers: Option<u32>,
+
     /// CPU threads; one for each core unless said otherwise.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -123,7 +127,7 @@ impl ModelOptions {
     /// As for [`Self::located`].
     pub fn locate(&self, word: Option<&str>) -> anyhow::Result<Option<String>> {
         let path = library::locate(word, self.pull)?;
-        warming::bring(path.as_deref(), self.engine.lock);
+        warming::bring(path.as_deref(), &self.options());
         Ok(path)
     }
 
@@ -153,6 +157,7 @@ impl EngineOptions {
         };
         Options {
             device,
+            gpu_layers: self.gpu_layers,
             isa,
             batch_tokens: device.step_tokens(isa),
             exact: self.exact,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use kauri_engine::warm;
+use kauri_engine::{Options, warm};
 
 use crate::terminal::{self, Progress};
 
@@ -12,13 +12,15 @@ const SHARE_ENOUGH: f64 = 0.9;
 /// Smaller files are read faster than anything could be said of it.
 const BYTES_MIN: u64 = 64 << 20;
 
-/// Brings the file of a model into memory, if there is one, it is not there, and there is room for it.
-pub fn bring(path: Option<&str>, locks: bool) {
+/// Brings the file of a model into memory, if there is one, it is not there, and the model has room: one that has not is refused at once.
+pub fn bring(path: Option<&str>, options: &Options) {
+    let name = path;
     let Some(path) = path.map(Path::new).filter(|path| path.is_file()) else { return };
     let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
     let is_here = warm::share_in_memory(path).is_none_or(|share| share >= SHARE_ENOUGH);
     let has_room = kauri_engine::Memory::of_this_machine().is_some_and(|memory| bytes < memory.free_bytes);
-    if bytes < BYTES_MIN || is_here || !(has_room || locks) {
+    if bytes < BYTES_MIN || is_here || !has_room || !kauri_engine::fit(name, options).is_ok_and(|fitted| fitted.fits())
+    {
         return;
     }
     let progress = Progress::start("reading the model");

@@ -20,7 +20,7 @@ const PAIRS: usize = GROUP / 2;
 /// its sums, a quarter of all that scaling costs; llama.cpp has one for 32 columns with some types and for 256 with others.
 pub const SPAN: usize = 128;
 
-/// Tokens of a tile of which two more are computed four by four, and how many those are together.
+/// Tokens of a tile that two more go with, and how many those are together.
 const SIX: usize = 6;
 const EIGHT: usize = SIX + 2;
 
@@ -92,11 +92,11 @@ pub struct Tile {
 
 impl Rows {
     /// The tile that holds `token`: tiles are `widest` tokens wide, and the last one has what is left. Where that would be two of six, too
-    /// few for sums to be added up without waiting for each other, the last eight go four by four.
+    /// few for sums to be added up without waiting for each other, the last eight are one.
     pub fn tile_of(&self, token: usize, widest: usize) -> Tile {
         let place = token - self.first;
         let (start, width) = match self.tokens.checked_sub(EIGHT) {
-            Some(fours) if widest == SIX && fours.is_multiple_of(SIX) && place >= fours => (fours, EIGHT / 2),
+            Some(last) if widest == SIX && last.is_multiple_of(SIX) && place >= last => (last, EIGHT),
             _ => (0, widest),
         };
         let token = start + (place - start) / width * width;
@@ -380,8 +380,8 @@ mod tests {
                     let tile = rows.tile_of(token, widest);
                     let left = first + tokens - token;
                     assert_eq!(tile.token, token, "{tokens} tokens, widest {widest}");
-                    let halved = widest == SIX && (left == EIGHT || left == EIGHT / 2);
-                    assert_eq!(tile.width, if halved { EIGHT / 2 } else { widest.min(left) });
+                    let is_wider = widest == SIX && left == EIGHT;
+                    assert_eq!(tile.width, if is_wider { EIGHT } else { widest.min(left) });
                     for inside in token..token + tile.width {
                         assert_eq!(
                             rows.tile_of(inside, widest),

@@ -2,7 +2,8 @@
 
 use kauri_arch::{Mixer, Shape};
 use kauri_device::{
-    Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Measured, Memory, OpCost, Plan, Sampled, Weight, forward,
+    Batch, Buffer, Ceilings, Choice, DeviceError, Ends, Executor, Measured, Memory, OpCost, Plan, Sampled, Stage,
+    Weight, forward,
 };
 
 use crate::cache::{self, Cache};
@@ -13,6 +14,7 @@ use crate::ops::{Cpu, keeps_ring};
 /// A model on the CPU.
 pub struct CpuExecutor {
     shape: Shape<Weight>,
+    ends: Ends,
     plan: Plan,
     cpu: Cpu,
     both_ways: bool,
@@ -28,6 +30,20 @@ impl CpuExecutor {
     /// # Errors
     /// When the machine has no room for the cache.
     pub fn new(shape: Shape<Weight>, plan: Plan, kernels: Kernels, threads: usize) -> Result<Self, DeviceError> {
+        Self::part(shape, Ends::BOTH, plan, kernels, threads)
+    }
+
+    /// The same of a part of a model with these of its ends.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn part(
+        shape: Shape<Weight>,
+        ends: Ends,
+        plan: Plan,
+        kernels: Kernels,
+        threads: usize,
+    ) -> Result<Self, DeviceError> {
         let caches = shape.mixers().filter_map(Mixer::attention);
         let caches = caches.map(|attention| {
             let sizes = keeps_ring(&plan, attention).unwrap_or(plan);
@@ -40,7 +56,7 @@ impl CpuExecutor {
         let cpu = Cpu::new(&shape, &plan, kernels, threads);
         let tokens = Vec::with_capacity(plan.batch_outputs as usize);
         let both_ways = shape.reads_both_ways();
-        Ok(Self { shape, plan, cpu, both_ways, rows: 0, tokens, measuring: false, costs: Vec::new() })
+        Ok(Self { shape, ends, plan, cpu, both_ways, rows: 0, tokens, measuring: false, costs: Vec::new() })
     }
 }
 
@@ -85,25 +101,7 @@ impl Executor for CpuExecutor {
     }
 
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
-        batch.check(&self.plan, self.shape.vocab);
-        let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
-        assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
-        self.rows = batch.outputs.len();
-        self.cpu.begin(batch);
-        let blocks = 0..self.shape.blocks.len();
-        if self.measuring {
-            let mut measured = Measured {
-                device: &mut self.cpu,
-                batch,
-                cache: self.plan.cache,
-                hidden: self.shape.hidden as usize,
-                costs: &mut self.costs,
-            };
-            forward(&mut measured, &self.shape, blocks);
-        } else {
-            forward(&mut self.cpu, &self.shape, blocks);
-        }
-        Ok(())
+        self.launch_behind(batch, &[])
     }
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
@@ -143,6 +141,37 @@ impl Executor for CpuExecutor {
 
     fn measured(&self) -> &[OpCost] {
         &self.costs
+    }
+}
+
+impl Stage for CpuExecutor {
+    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<(), DeviceError> {
+        batch.check(&self.plan, self.shape.vocab);
+        let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
+        assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
+        self.rows = batch.outputs.len();
+        self.cpu.begin(batch);
+        for (buffer, values) in handed {
+            self.cpu.buffer_mut(*buffer)[..values.len()].copy_from_slice(values);
+        }
+        if self.measuring {
+            let mut measured = Measured {
+                device: &mut self.cpu,
+                batch,
+                cache: self.plan.cache,
+                hidden: self.shape.hidden as usize,
+                costs: &mut self.costs,
+            };
+            forward(&mut measured, &self.shape, self.ends);
+        } else {
+            forward(&mut self.cpu, &self.shape, self.ends);
+        }
+        Ok(())
+    }
+
+    fn hand_on(&mut self, buffer: Buffer, values: &mut [f32]) -> Result<(), DeviceError> {
+        values.copy_from_slice(&self.cpu.buffer(buffer)[..values.len()]);
+        Ok(())
     }
 }
 

@@ -5,10 +5,12 @@
 
 use std::ops::Range;
 
-use kauri_arch::{Dense, Ffn, Linear, Moe, Shape};
-use kauri_device::{Plan, Weight, formula};
+use kauri_arch::{Activation, Dense, Ffn, Linear, Moe, Shape};
+use kauri_device::{Extent, Plan, Weight, formula};
 use kauri_formats::Quant;
 
+use crate::adapters::{Adapters, Io};
+use crate::detect::Kernels;
 use crate::matmul::{self, Group, Input, Job};
 use crate::ops::by_rows;
 use crate::pool::Pool;
@@ -101,14 +103,11 @@ impl Scratch {
     }
 }
 
+/// What products are computed with: the threads, their memory, and what adapters add.
+pub type Work<'a> = (&'a mut Pool, &'a mut matmul::Scratch, &'a mut Adapters);
+
 /// Adds every expert's share to the mixture.
-pub fn experts(
-    pool: &mut Pool,
-    products: &mut matmul::Scratch,
-    scratch: &mut Scratch,
-    moe: &Moe<Weight>,
-    rows: &mut Rows<'_>,
-) {
+pub fn experts((pool, products, adapters): Work<'_>, scratch: &mut Scratch, moe: &Moe<Weight>, rows: &mut Rows<'_>) {
     let (count, hidden) = (moe.experts.len(), moe.router.columns as usize);
     let weights = &rows.scores[..rows.tokens * count];
     scratch.sort(count, weights);
@@ -128,11 +127,15 @@ pub fn experts(
             Input { x: rows.input, order: Some(&order[first..end]), tokens: end - first }
         };
         let part = Part { active, first, rows_of: &rows_of };
-        widen_groups(pool, products, input, &|index| network(active[index]), (&part, single), wide);
+        adapters.choose(active, &rows_of, order);
+        let work = (&mut *pool, &mut *products, &mut *adapters);
+        widen_groups(work, input, &|index| network(active[index]), (&part, single), wide);
         let width = network(active[0]).up.rows as usize;
         let input = Input { x: &wide[0][first * width..end * width], order: None, tokens: end - first };
         let down = |index| part.group(index, &network(active[index]).down, None, false);
         matmul::grouped(pool, products, input, (active.len(), &down), Finish::Store, outputs);
+        let io = Io { x: &wide[0], factor: 1.0, out: outputs };
+        adapters.add_to_experts(pool, products, &|expert| &network(expert).down, false, io);
     }
     by_rows(pool, hidden, &mut rows.mixture[..rows.tokens * hidden], |first, sums| {
         let tokens = first..first + sums.len() / hidden;
@@ -179,8 +182,7 @@ impl Part<'_> {
 
 /// The wide values of all experts of a part, to the first memory.
 fn widen_groups<'w>(
-    pool: &mut Pool,
-    products: &mut matmul::Scratch,
+    (pool, products, adapters): Work<'_>,
     input: Input<'_>,
     network: &(dyn Fn(usize) -> &'w Dense<Weight> + Sync),
     (part, single): (&Part<'_>, bool),
@@ -188,40 +190,62 @@ fn widen_groups<'w>(
 ) {
     let (count, activation) = (part.active.len(), network(0).activation);
     let kernels = products.kernels();
+    let apart = adapters.widen_experts((0..count).map(network));
     let finish = match &network(0).gate {
-        Some(held) if matmul::go_together(kernels, &network(0).up, held) => Finish::Gate(activation),
-        None => Finish::Activate(activation),
-        Some(_) => {
-            let gates =
-                |index| part.group(index, network(index).gate.as_ref().unwrap_or(&network(index).up), None, single);
-            matmul::grouped(pool, products, input, (count, &gates), Finish::Store, gate);
+        Some(held) if !apart && matmul::go_together(kernels, &network(0).up, held) => Finish::Gate(activation),
+        None if !apart => Finish::Activate(activation),
+        held => {
+            let gates = |index: usize| network(index).gate.as_ref().unwrap_or(&network(index).up);
+            // Numbers of experts are ascending.
+            let place = |expert: u32| part.active.binary_search(&expert).expect("an expert of this part");
+            let is_gated = held.is_some();
+            if is_gated {
+                let each = |index| part.group(index, gates(index), None, single);
+                matmul::grouped(pool, products, input, (count, &each), Finish::Store, gate);
+                let io = Io { x: input.x, factor: 1.0, out: gate };
+                adapters.add_to_experts(pool, products, &|expert| gates(place(expert)), true, io);
+            }
             let ups = |index| part.group(index, &network(index).up, None, single);
             matmul::grouped(pool, products, input, (count, &ups), Finish::Store, up);
+            let io = Io { x: input.x, factor: 1.0, out: up };
+            adapters.add_to_experts(pool, products, &|expert| &network(place(expert)).up, true, io);
             let width = network(0).up.rows as usize;
             let rows = part.first * width..(part.rows_of)(part.active[count - 1]).end * width;
-            kernels.activate(activation, true, &mut gate[rows.clone()], &up[rows]);
-            return;
+            return activate(pool, kernels, (activation, is_gated), width, (&mut gate[rows.clone()], &up[rows]));
         }
     };
     let both = |index| part.group(index, &network(index).up, network(index).gate.as_ref(), single);
     matmul::grouped(pool, products, input, (count, &both), finish, gate);
 }
 
+/// Rows of `width` wide values, whose products are there: the activation, and the gate's product where there is a gate.
+fn activate(
+    pool: &mut Pool,
+    kernels: Kernels,
+    (activation, is_gated): (Activation, bool),
+    width: usize,
+    (gate, up): (&mut [f32], &[f32]),
+) {
+    by_rows(pool, width, gate, |first, gate| {
+        kernels.activate(activation, is_gated, gate, &up[first * width..][..gate.len()]);
+    });
+}
+
 /// Adds what is shared to the mixture; the weights of experts are needed no more.
-pub fn shared(pool: &mut Pool, products: &mut matmul::Scratch, moe: &Moe<Weight>, rows: &mut Rows<'_>) {
+pub fn shared((pool, products, adapters): Work<'_>, moe: &Moe<Weight>, rows: &mut Rows<'_>) {
     let Some(shared) = &moe.shared else { return };
     let (tokens, hidden) = (rows.tokens, moe.router.columns as usize);
     let [gate, up] = &mut rows.wide;
-    widen(pool, products, &shared.dense, rows.input, tokens, [gate, up]);
-    let Some(scales) = &shared.gate else {
-        let finish = Finish::Add(1.0);
-        let mut down = [Job { linear: &shared.dense.down, gate: None, finish, out: rows.mixture }];
-        return matmul::linear(pool, products, gate, tokens, &mut down);
+    widen((&mut *pool, &mut *products, &mut *adapters), &shared.dense, rows.input, tokens, [gate, up]);
+    let mut project = |linear: &Linear<Weight>, x: &[f32], finish, out: &mut [f32]| {
+        matmul::linear(pool, products, x, tokens, &mut [Job { linear, gate: None, finish, out: &mut *out }]);
+        adapters.add(pool, products, linear, Extent::Tokens, Io { x, factor: 1.0, out });
     };
-    let mut down = [Job { linear: &shared.dense.down, gate: None, finish: Finish::Store, out: rows.branch }];
-    matmul::linear(pool, products, gate, tokens, &mut down);
-    let mut scales = [Job { linear: scales, gate: None, finish: Finish::Store, out: rows.scores }];
-    matmul::linear(pool, products, rows.input, tokens, &mut scales);
+    let Some(scales) = &shared.gate else {
+        return project(&shared.dense.down, gate, Finish::Add(1.0), rows.mixture);
+    };
+    project(&shared.dense.down, gate, Finish::Store, rows.branch);
+    project(scales, rows.input, Finish::Store, rows.scores);
     for ((sum, row), &gate) in
         rows.mixture.chunks_exact_mut(hidden).zip(rows.branch.chunks_exact(hidden)).zip(&*rows.scores).take(tokens)
     {
@@ -232,8 +256,7 @@ pub fn shared(pool: &mut Pool, products: &mut matmul::Scratch, moe: &Moe<Weight>
 
 /// The wide values of a feed-forward network, from `tokens` rows of `x` to `gate`; `up` is memory for as many.
 pub fn widen(
-    pool: &mut Pool,
-    products: &mut matmul::Scratch,
+    (pool, products, adapters): Work<'_>,
     dense: &Dense<Weight>,
     x: &[f32],
     tokens: usize,
@@ -241,20 +264,29 @@ pub fn widen(
 ) {
     let activation = dense.activation;
     let kernels = products.kernels();
+    let apart = adapters.widen(dense);
     let (held, finish) = match &dense.gate {
-        Some(held) if dense.gate_scale == 1.0 && matmul::go_together(kernels, &dense.up, held) => {
+        Some(held) if !apart && dense.gate_scale == 1.0 && matmul::go_together(kernels, &dense.up, held) => {
             (Some(held), Finish::Gate(activation))
         }
-        None => (None, Finish::Activate(activation)),
-        Some(apart) => {
+        None if !apart => (None, Finish::Activate(activation)),
+        held => {
             let job = |linear, out| Job { linear, gate: None, finish: Finish::Store, out };
-            matmul::linear(pool, products, x, tokens, &mut [job(apart, &mut *gate), job(&dense.up, &mut *up)]);
-            let values = tokens * dense.up.rows as usize;
+            let ups = job(&dense.up, &mut *up);
+            match held {
+                Some(held) => matmul::linear(pool, products, x, tokens, &mut [job(held, &mut *gate), ups]),
+                None => matmul::linear(pool, products, x, tokens, &mut [ups]),
+            }
+            if let Some(held) = held {
+                adapters.add(pool, products, held, Extent::Tokens, Io { x, factor: 1.0, out: gate });
+            }
+            adapters.add(pool, products, &dense.up, Extent::Tokens, Io { x, factor: 1.0, out: up });
+            let (width, is_gated) = (dense.up.rows as usize, held.is_some());
+            let values = tokens * width;
             if dense.gate_scale != 1.0 {
                 gate[..values].iter_mut().for_each(|value| *value *= dense.gate_scale);
             }
-            kernels.activate(activation, true, &mut gate[..values], &up[..values]);
-            return;
+            return activate(pool, kernels, (activation, is_gated), width, (&mut gate[..values], &up[..values]));
         }
     };
     matmul::linear(pool, products, x, tokens, &mut [Job { linear: &dense.up, gate: held, finish, out: gate }]);

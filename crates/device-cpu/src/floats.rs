@@ -153,6 +153,7 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
     const PACKING: Packing = Packing::Numbers;
     const COLUMNS: usize = NUMBERS / (V::LANES * V::FLOAT_STRIPS);
     const COLUMNS_FOR_FEW: usize = 32;
+    const FILLING: usize = product::EVEN;
 
     fn row_bytes(columns: usize) -> usize {
         columns * E::BYTES
@@ -249,6 +250,7 @@ pub struct Input {
 
 impl<V: Vector> InRegisters<V> for Sums {
     type Input = Input;
+    const EIGHT: bool = false;
 
     fn input(x: &Activations, _: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Input {
         let numbers = x.numbers(tile, columns.start)[first..columns.len() * tile.width].as_ptr();

@@ -6,6 +6,7 @@
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 mod activation;
+mod adapters;
 mod attend;
 mod cache;
 mod ceilings;

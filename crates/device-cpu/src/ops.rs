@@ -7,9 +7,10 @@ use kauri_arch::{
 use kauri_device::memory::{self, Run};
 use kauri_device::rope::{Angles, Frequencies};
 use kauri_device::{
-    Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Ring, Share, Side, Weight, formula, reference,
+    Adapted, Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Ring, Share, Side, Weight, formula, reference,
 };
 
+use crate::adapters::{self, Adapters, Io};
 use crate::attend;
 use crate::cache::Cache;
 use crate::detect::{Isa, Kernels};
@@ -37,6 +38,7 @@ pub struct Cpu {
     ropes: Vec<(Frequencies, Angles)>,
     pool: Pool,
     products: Scratch,
+    adapters: Adapters,
     attention: Vec<attend::Scratch>,
     experts: experts::Scratch,
     latent: latent::Scratch,
@@ -87,9 +89,10 @@ impl Cpu {
             .map(|block| States::new(plan, block.state(), block.mixer().map_or(0, recurrent_head) as usize));
         let states = states.collect();
         shape.for_each(|weight| match weight {
-            Weight::Matrix(matrix) => columns = columns.max(matrix.columns),
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => columns = columns.max(matrix.columns),
             Weight::Vector(_) => {}
         });
+        columns = columns.max(adapters::rank_max(shape));
         let ropes = shape.ropes.iter().map(|rope| {
             let frequencies = Frequencies::new(rope);
             let angles = Angles::with_room(&frequencies, plan.batch_tokens as usize);
@@ -108,9 +111,10 @@ impl Cpu {
                 kernels,
                 plan.batch_tokens as usize,
                 columns,
-                experts::values(shape, plan).max(latent::values(shape, plan)),
+                experts::values(shape, plan).max(latent::values(shape, plan)).max(adapters::values(shape, plan)),
                 pool.threads(),
             ),
+            adapters: Adapters::new(shape, plan),
             attention: (0..pool.threads()).map(|_| attend::Scratch::new(plan, head_dim)).collect(),
             experts: experts::Scratch::new(shape, plan),
             latent: latent::Scratch::new(shape, plan, pool.threads()),
@@ -129,6 +133,7 @@ impl Cpu {
     /// Takes the batch that the next operations work on.
     pub fn begin(&mut self, batch: &Batch) {
         self.batch.clone_from(batch);
+        self.adapters.begin(batch);
         if let Some(ring) = &self.ring {
             batch.on_rings(ring, &mut self.on_rings);
         }
@@ -217,6 +222,14 @@ impl Cpu {
             Job { linear, gate, finish, out }
         });
         matmul::linear(&mut self.pool, &mut self.products, x, tokens, &mut jobs);
+        for Job { linear, finish, out, .. } in &mut jobs {
+            let factor = match finish {
+                Finish::Store => 1.0,
+                Finish::Add(scale) => *scale,
+                Finish::Activate(_) | Finish::Gate(_) => unreachable!("a piece is written or added"),
+            };
+            self.adapters.add(&mut self.pool, &mut self.products, linear, from.extent(), Io { x, factor, out });
+        }
     }
 
     /// One buffer to read and another to write.
@@ -535,7 +548,8 @@ impl Ops for Cpu {
         let input = self.normed(norm);
         let tokens = self.rows(input);
         let [x, gate, up] = several(&mut self.buffers, [input, Buffer::Gate, Buffer::Up]);
-        experts::widen(&mut self.pool, &mut self.products, dense, x, tokens, [gate, up]);
+        let work = (&mut self.pool, &mut self.products, &mut self.adapters);
+        experts::widen(work, dense, x, tokens, [gate, up]);
     }
 
     fn experts(&mut self, norm: Option<&Norm<Weight>>, moe: &Moe<Weight>) {
@@ -546,8 +560,10 @@ impl Ops for Cpu {
         let buffers = [input, Buffer::Scores, Buffer::Gate, Buffer::Up, Buffer::Branch, Buffer::Mixture];
         let [input, scores, gate, up, branch, mixture] = several(&mut self.buffers, buffers);
         let mut rows = experts::Rows { tokens, input, scores, wide: [gate, up], branch, mixture };
-        experts::experts(&mut self.pool, &mut self.products, &mut self.experts, moe, &mut rows);
-        experts::shared(&mut self.pool, &mut self.products, moe, &mut rows);
+        let work = (&mut self.pool, &mut self.products, &mut self.adapters);
+        experts::experts(work, &mut self.experts, moe, &mut rows);
+        let work = (&mut self.pool, &mut self.products, &mut self.adapters);
+        experts::shared(work, moe, &mut rows);
     }
 
     fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {

@@ -192,6 +192,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     const COLUMNS: usize = columns_max(V::STRIPS);
     // The largest block.
     const COLUMNS_FOR_FEW: usize = 256;
+    const FILLING: usize = product::EVEN;
 
     fn row_bytes(columns: usize) -> usize {
         columns / U::COLUMNS * U::BYTES
@@ -274,6 +275,7 @@ impl<V: Vector, F: Form> Tiles<V> for Sums<F> {
 
 impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
     type Input = Input;
+    const EIGHT: bool = V::EIGHT;
 
     fn input(x: &Activations, packing: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Input {
         const { assert!(columns_max(V::STRIPS).is_multiple_of(SPAN), "parts of whole spans") };

@@ -22,8 +22,10 @@ pub const LANES_MAX: usize = 16;
 const STRIPS_MAX: usize = 4;
 /// Tokens that are few.
 const FEW: usize = 4;
-/// Tokens whose products take as long as unpacking.
-const EVEN: usize = 12;
+/// Tokens whose products take as long as unpacking, where weights are unpacked.
+pub const EVEN: usize = 8;
+/// So many tokens that weights are read faster than they are needed.
+const ENOUGH: usize = 48;
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
 /// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
@@ -44,6 +46,8 @@ pub trait Multiply<V: Vector> {
     /// As many of those as a few tokens are worth: what is unpacked is read at once, and the weights that stream through the cache
     /// meanwhile push the rest out of it.
     const COLUMNS_FOR_FEW: usize;
+    /// Tokens whose products take as long as [`Self::fill`].
+    const FILLING: usize;
 
     /// The stored bytes of a row.
     fn row_bytes(columns: usize) -> usize;
@@ -86,6 +90,9 @@ pub trait Tiles<V: Vector> {
 pub trait InRegisters<V: Vector>: Tiles<V> {
     /// What is read of the activations of a few tokens of a tile.
     type Input;
+    /// Whether eight tokens are taken at once where they are the last: twice as many sums do not wait for each other, though not all of
+    /// them stay in registers.
+    const EIGHT: bool;
 
     /// The activations of a tile in some columns, from its token number `first` on: checks that everything is there.
     fn input(x: &Activations, packing: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Self::Input;
@@ -309,7 +316,8 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(
         // As much of the next strip as is computed of this one.
         let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
         let ahead = Ahead::behind(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
-        let (while_filling, time) = if (2..=4 * EVEN).contains(&tokens) { (EVEN, EVEN + tokens) } else { (1, 1) };
+        let (while_filling, time) =
+            if (2..=ENOUGH).contains(&tokens) { (M::FILLING, M::FILLING + tokens) } else { (1, 1) };
         // SAFETY: the rows hold the columns, and the panel has room for them; the rest is the caller's contract.
         unsafe {
             let now = ahead.share(0..while_filling, time);
@@ -384,7 +392,12 @@ pub unsafe fn in_registers<V: Vector, M: InRegisters<V>>(
     let mut first = 0;
     while first < tile.width {
         let left = tile.width - first;
-        let count = if left >= V::TOKENS { V::TOKENS } else { 1 << left.ilog2() };
+        let count = match left {
+            // Six and two would leave two sums that wait for each other.
+            8 if V::TOKENS == 6 => const { if M::EIGHT { 8 } else { 4 } },
+            _ if left >= V::TOKENS => V::TOKENS,
+            _ => 1 << left.ilog2(),
+        };
         let ahead = ahead.share(first..first + count, tile.width);
         let few = (tile, first, ahead);
         // SAFETY: the caller's contract is the same, and the tile has so many tokens from there on.
@@ -395,6 +408,7 @@ pub unsafe fn in_registers<V: Vector, M: InRegisters<V>>(
                 (1, 4) => tokens::<V, M, 1, 4>(product, part, few, scratch),
                 (1, 2) => tokens::<V, M, 1, 2>(product, part, few, scratch),
                 (1, 1) => tokens::<V, M, 1, 1>(product, part, few, scratch),
+                (2, 8) => tokens::<V, M, 2, 8>(product, part, few, scratch),
                 (2, 6) => tokens::<V, M, 2, 6>(product, part, few, scratch),
                 (2, 4) => tokens::<V, M, 2, 4>(product, part, few, scratch),
                 (2, 2) => tokens::<V, M, 2, 2>(product, part, few, scratch),

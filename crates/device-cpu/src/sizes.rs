@@ -3,12 +3,12 @@
 //! Counted is what a step touches; what is only reserved costs nothing.
 
 use kauri_arch::{Ffn, Mixer, Shape};
-use kauri_device::{Buffer, Plan, Weight};
+use kauri_device::{Adapted, Buffer, Plan, Weight};
 use kauri_formats::Quant;
 
 use crate::cache::Cache;
 use crate::ops::keeps_ring;
-use crate::{experts, latent};
+use crate::{adapters, experts, latent};
 
 /// Bytes of a quantised activation: the byte itself, and its share of scales and sums.
 const QUANTISED_BYTES: f64 = 1.0 + 4.0 / 128.0 + 8.0 / 16.0;
@@ -55,7 +55,7 @@ fn scratch(shape: &Shape<Weight>, plan: &Plan) -> u64 {
     let buffers: u64 = Buffer::ALL.iter().map(|buffer| 4 * buffer.values(shape, plan) as u64).sum();
     let (mut columns, mut quantised) = (0, false);
     shape.for_each(|weight| match weight {
-        Weight::Matrix(matrix) => {
+        Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => {
             columns = columns.max(matrix.columns as u64);
             quantised |= !matches!(matrix.quant, Quant::F32 | Quant::F16 | Quant::BF16);
         }
@@ -67,5 +67,6 @@ fn scratch(shape: &Shape<Weight>, plan: &Plan) -> u64 {
         let width = moe.experts.iter().map(|expert| u64::from(expert.up.rows)).max().unwrap_or(0);
         4 * u64::from(moe.chosen) * tokens * (2 * width + u64::from(shape.hidden))
     });
-    buffers + (each * values as f64) as u64 + moes.max().unwrap_or(0)
+    let low = 4 * adapters::values(shape, plan) as u64;
+    buffers + (each * values as f64) as u64 + moes.max().unwrap_or(0) + low
 }

@@ -19,6 +19,8 @@ pub unsafe trait Vector: Copy {
     const FLOAT_STRIPS: usize;
     /// Tokens that both compute together: as many as the registers have room for sums, one for each vector of rows.
     const TOKENS: usize;
+    /// Whether the integer kernel takes eight instead where they are the last and the registers have no room for as many.
+    const EIGHT: bool;
     /// Whether [`Self::dot_signed`] is quicker than [`Self::dot`].
     const SIGNED: bool;
     /// One `f32` for each row.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use kauri_arch::Shape;
-use kauri_device::conformance::{Subject, Tolerance, conform};
+use kauri_device::conformance::{Subject, Tolerance, conform, conform_adapted};
 use kauri_device::{Batch, Buffer, Memory, Plan, Weight};
 use kauri_device_cpu::{Cpu, Isa, Kernels};
 use kauri_formats::Quant;
@@ -90,4 +90,23 @@ fn fast_kernels_stay_near_the_reference() {
 fn fast_kernels_equal_the_reference_on_floating_point_weights() {
     let quants = [Quant::F32, Quant::F16, Quant::BF16];
     conform_fast(&quants, Tolerance { absolute: 1e-5, relative: 1e-5, half_cache: 3e-5 });
+}
+
+/// Where a product goes into the stream, what adapters add to it follows: another order of the same sums. Half precision, where
+/// a key may become either neighbour, is in the tolerance of the suite.
+const REORDERED: Tolerance = Tolerance { absolute: 2e-5, relative: 2e-5, half_cache: 6e-5 };
+
+#[test]
+fn adapters_equal_the_reference_with_scalar_kernels() {
+    ISA.set(Isa::Scalar);
+    conform_adapted::<OnThreads<1>>(REORDERED);
+    conform_adapted::<OnThreads<5>>(REORDERED);
+}
+
+#[test]
+fn adapters_equal_the_reference_with_fast_kernels() {
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_supported()) {
+        ISA.set(isa);
+        conform_adapted::<OnThreads<2>>(REORDERED);
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kauri_arch::Shape;
 use kauri_device::{
-    Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Memory, OpCost, Plan, Sampled, Weight, forward,
+    Batch, Buffer, Ceilings, Choice, DeviceError, Ends, Executor, Memory, OpCost, Plan, Sampled, Stage, Weight, forward,
 };
 
 use crate::ceilings;
@@ -25,6 +25,7 @@ pub struct CudaExecutor {
     recordings: Vec<Option<Recording>>,
     cuda: Cuda,
     shape: Shape<Resident>,
+    ends: Ends,
     plan: Plan,
     device: Device,
     both_ways: bool,
@@ -46,6 +47,20 @@ impl CudaExecutor {
         plan: Plan,
         arithmetic: Arithmetic,
     ) -> Result<Self, DeviceError> {
+        Self::part(device, shape, Ends::BOTH, plan, arithmetic)
+    }
+
+    /// The same of a part of a model with these of its ends.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn part(
+        device: &Device,
+        shape: &Shape<Weight>,
+        ends: Ends,
+        plan: Plan,
+        arithmetic: Arithmetic,
+    ) -> Result<Self, DeviceError> {
         // Layers with a window keep pages here, like others.
         let plan = Plan { ring: None, ..plan };
         let (cuda, resident) = Cuda::new(device, shape, &plan, arithmetic)?;
@@ -55,6 +70,7 @@ impl CudaExecutor {
             chooser: Chooser::new(&cuda.gpu, &plan, cuda.vocab)?,
             cuda,
             shape: resident,
+            ends,
             plan,
             device: device.clone(),
             both_ways: shape.reads_both_ways(),
@@ -72,14 +88,19 @@ impl CudaExecutor {
     /// Records the step of as many tokens as this size has.
     fn record(&mut self, size: usize) -> Result<(), Failure> {
         let tokens = (1 << size).min(self.plan.batch_tokens as usize);
-        let Self { cuda, shape, plan, .. } = self;
+        let Self { cuda, shape, ends, plan, .. } = self;
         cuda.size([tokens, tokens.min(plan.batch_outputs as usize)], tokens, tokens);
         let recording = cuda.record(|cuda| {
             cuda.prepare();
-            forward(cuda, shape, 0..shape.blocks.len());
+            forward(cuda, shape, *ends);
         })?;
         self.recordings[size] = Some(recording);
         Ok(())
+    }
+
+    /// Puts what the device before handed on where the first block reads it.
+    fn take(&mut self, handed: &[(Buffer, Vec<f32>)]) -> Result<(), DeviceError> {
+        handed.iter().try_for_each(|(buffer, values)| self.cuda.write(*buffer, values))
     }
 
     /// The recording that a batch fits, if it is one of next tokens.
@@ -137,20 +158,7 @@ impl Executor for CudaExecutor {
     }
 
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
-        batch.check(&self.plan, self.shape.vocab);
-        let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
-        assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
-        self.rows = batch.outputs.len();
-        self.cuda.gpu.bind().map_err(lost)?;
-        if self.recording(batch).is_some() {
-            self.cuda.send(batch).map_err(lost)?;
-            let recording = self.recording(batch).expect("found above");
-            self.cuda.gpu.replay(recording).map_err(lost)?;
-        } else {
-            self.cuda.begin(batch);
-            forward(&mut self.cuda, &self.shape, 0..self.shape.blocks.len());
-        }
-        self.cuda.outcome().map_err(lost)
+        self.launch_behind(batch, &[])
     }
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
@@ -197,6 +205,32 @@ impl Executor for CudaExecutor {
 
     fn measured(&self) -> &[OpCost] {
         &[]
+    }
+}
+
+impl Stage for CudaExecutor {
+    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<(), DeviceError> {
+        batch.check(&self.plan, self.shape.vocab);
+        let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
+        assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
+        self.rows = batch.outputs.len();
+        self.cuda.gpu.bind().map_err(lost)?;
+        if self.recording(batch).is_some() {
+            self.cuda.send(batch).map_err(lost)?;
+            self.take(handed)?;
+            let recording = self.recording(batch).expect("found above");
+            self.cuda.gpu.replay(recording).map_err(lost)?;
+        } else {
+            self.cuda.begin(batch);
+            self.take(handed)?;
+            forward(&mut self.cuda, &self.shape, self.ends);
+        }
+        self.cuda.outcome().map_err(lost)
+    }
+
+    fn hand_on(&mut self, buffer: Buffer, values: &mut [f32]) -> Result<(), DeviceError> {
+        self.cuda.gpu.bind().map_err(lost)?;
+        self.cuda.read(buffer, values)
     }
 }
 

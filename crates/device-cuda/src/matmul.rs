@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use kauri_arch::{Dense, Ffn, Linear, Norm, NormKind, Shape};
-use kauri_device::{Buffer, DeviceError, Plan, Weight, reference};
+use kauri_device::{Adapted, Buffer, DeviceError, Plan, Weight, reference};
 use kauri_formats::Quant;
 
 use crate::detect::no_room;
@@ -81,7 +81,7 @@ impl Scratch {
     pub(crate) fn new(gpu: &Arc<Gpu>, shape: &Shape<Weight>, plan: &Plan, slots: usize) -> Result<Self, DeviceError> {
         let (mut columns, mut made) = (0, 0);
         shape.for_each(|weight| match weight {
-            Weight::Matrix(matrix) => {
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => {
                 columns = columns.max(matrix.columns);
                 let rows = matrix.rows.next_multiple_of(TILE_ROWS);
                 made = made.max((4 * rows * matrix.columns).min(wide::MADE_BYTES));

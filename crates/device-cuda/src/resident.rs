@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kauri_arch::{Dense, Embed, Ffn, Linear, Mixer, Shape};
-use kauri_device::{DeviceError, Weight};
+use kauri_device::{Adapted, DeviceError, Weight};
 use kauri_formats::Quant;
 
 use crate::detect::{DEVICE, lost, no_room};
@@ -63,11 +63,14 @@ impl Weights {
                 matmul::wants_planes(matrix.quant, matrix.columns)
                     && stored.as_ref().is_some_and(|slots| !slots.contains(&std::ptr::from_ref(weight)))
             }
-            Weight::Vector(_) => false,
+            Weight::Vector(_) | Weight::Adapted(_) => false,
         };
         let mut layout = Layout::default();
         let mut unsupported = None;
         shape.for_each(|weight| {
+            if weight.is_adapted() {
+                unsupported = Some("adapters (--lora)".to_owned());
+            }
             if let Weight::Matrix(matrix) = weight
                 && (matrix.quant as usize) > Quant::Q2_0 as usize
             {
@@ -93,7 +96,7 @@ impl Weights {
                 }
             }
             Ok::<_, DeviceError>(match weight {
-                Weight::Matrix(matrix) => {
+                Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => {
                     Resident { at, quant: matrix.quant, rows: matrix.rows, columns: matrix.columns, planes }
                 }
                 Weight::Vector(values) => Resident { at, quant: Quant::F32, rows: 1, columns: values.len(), planes },
@@ -214,7 +217,7 @@ impl Layout {
 /// The stored bytes of a weight. Numbers of vectors are those of this machine, which has the device's order of bytes.
 fn bytes_of(weight: &Weight, planes: bool) -> (Key, &[u8]) {
     let bytes: &[u8] = match weight {
-        Weight::Matrix(matrix) => &matrix.data,
+        Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => &matrix.data,
         Weight::Vector(values) => driver::bytes_of_floats(values),
     };
     ((bytes.as_ptr() as usize, bytes.len(), planes), bytes)

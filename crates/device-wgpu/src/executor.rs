@@ -2,7 +2,7 @@
 
 use kauri_arch::Shape;
 use kauri_device::{
-    Batch, Buffer, Ceilings, Choice, DeviceError, Executor, Memory, OpCost, Plan, Sampled, Weight, forward,
+    Batch, Buffer, Ceilings, Choice, DeviceError, Ends, Executor, Memory, OpCost, Plan, Sampled, Stage, Weight, forward,
 };
 
 use crate::detect::{Device, lost};
@@ -16,6 +16,7 @@ use crate::shader::{Entry, Kernel};
 pub struct WgpuExecutor {
     wgpu: Wgpu,
     shape: Shape<Resident>,
+    ends: Ends,
     plan: Plan,
     device: Device,
     both_ways: bool,
@@ -36,12 +37,27 @@ impl WgpuExecutor {
         plan: Plan,
         arithmetic: Arithmetic,
     ) -> Result<Self, DeviceError> {
+        Self::part(device, shape, Ends::BOTH, plan, arithmetic)
+    }
+
+    /// The same of a part of a model with these of its ends.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn part(
+        device: &Device,
+        shape: &Shape<Weight>,
+        ends: Ends,
+        plan: Plan,
+        arithmetic: Arithmetic,
+    ) -> Result<Self, DeviceError> {
         // Layers with a window keep pages here, like others.
         let plan = Plan { ring: None, ..plan };
         let (wgpu, resident) = Wgpu::new(device, shape, &plan, arithmetic)?;
         let mut executor = Self {
             wgpu,
             shape: resident,
+            ends,
             plan,
             device: device.clone(),
             both_ways: shape.reads_both_ways(),
@@ -148,14 +164,7 @@ impl Executor for WgpuExecutor {
     }
 
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
-        batch.check(&self.plan, self.shape.vocab);
-        let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
-        assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
-        self.rows = batch.outputs.len();
-        self.wgpu.begin(batch);
-        forward(&mut self.wgpu, &self.shape, 0..self.shape.blocks.len());
-        self.wgpu.flush();
-        self.wgpu.gpu.outcome().map_err(lost)
+        self.launch_behind(batch, &[])
     }
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
@@ -195,5 +204,25 @@ impl Executor for WgpuExecutor {
 
     fn measured(&self) -> &[OpCost] {
         self.wgpu.measured()
+    }
+}
+
+impl Stage for WgpuExecutor {
+    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<(), DeviceError> {
+        batch.check(&self.plan, self.shape.vocab);
+        let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
+        assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
+        self.rows = batch.outputs.len();
+        self.wgpu.begin(batch);
+        for (buffer, values) in handed {
+            self.wgpu.write(*buffer, values)?;
+        }
+        forward(&mut self.wgpu, &self.shape, self.ends);
+        self.wgpu.flush();
+        self.wgpu.gpu.outcome().map_err(lost)
+    }
+
+    fn hand_on(&mut self, buffer: Buffer, values: &mut [f32]) -> Result<(), DeviceError> {
+        self.wgpu.read(buffer, values)
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use kauri_arch::{Dense, Ffn, Linear, Mixer, Shape};
-use kauri_device::{DeviceError, Matrix, Weight};
+use kauri_device::{Adapted, DeviceError, Matrix, Weight};
 use kauri_formats::Quant;
 
 use crate::detect::{DEVICE, lost, no_room};
@@ -72,6 +72,8 @@ impl Weights {
             layout.group(&group)?;
         }
         shape.for_each(|weight| match weight {
+            // Refused before any product is: what they add to it has no kernels.
+            Weight::Adapted(_) => unsupported = Some("adapters (--lora)".to_owned()),
             Weight::Matrix(matrix) if !shader::is_known(matrix.quant) => {
                 unsupported = Some(format!("weights stored as {}", matrix.quant.name()));
             }
@@ -208,7 +210,8 @@ impl Layout {
 
     fn resident(&self, weight: &Weight) -> Resident {
         match weight {
-            Weight::Matrix(Matrix { quant, rows, columns, data }) => {
+            Weight::Matrix(Matrix { quant, rows, columns, data })
+            | Weight::Adapted(Adapted { matrix: Matrix { quant, rows, columns, data }, .. }) => {
                 let (at, pieces) = self.matrices[&key(data)];
                 Resident { at, pieces, quant: *quant, rows: *rows, columns: *columns }
             }

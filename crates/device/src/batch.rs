@@ -10,6 +10,9 @@ use kauri_formats::Quant;
 /// Slots whose use is checked in one go.
 const SLOTS_A_ROUND: u32 = 4096;
 
+/// Most adapters that are loaded with a model.
+pub const ADAPTERS_MAX: usize = 64;
+
 /// The tokens of one step, ragged: sequence after sequence.
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -21,6 +24,17 @@ pub struct Batch {
     pub pages: Vec<u32>,
     /// Indices into `tokens` whose logits are wanted, ascending.
     pub outputs: Vec<u32>,
+    /// What sequences have of adapters, one after the other; [`Sequence::adapters`] cuts them.
+    pub adapters: Vec<Applied>,
+}
+
+/// An adapter that a sequence has, and how much of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Applied {
+    /// Its number among those that were loaded with the model.
+    pub adapter: u32,
+    /// Factor on what it adds; not zero.
+    pub scale: f32,
 }
 
 /// One sequence's share of a batch.
@@ -40,6 +54,8 @@ pub struct Sequence {
     pub reach_tokens: u32,
     /// Where the second text of a pair begins: a position, past the end where there is but one text.
     pub second_start: u32,
+    /// Its adapters, as a range of [`Batch::adapters`], in the order of their numbers.
+    pub adapters: Range<usize>,
 }
 
 /// What a device is sized for at load.
@@ -155,6 +171,7 @@ impl Batch {
             sequences: Vec::with_capacity(tokens),
             pages: Vec::with_capacity(pages),
             outputs: Vec::with_capacity(outputs),
+            adapters: Vec::with_capacity(ADAPTERS_MAX),
         }
     }
 
@@ -164,6 +181,7 @@ impl Batch {
         self.sequences.clear();
         self.pages.clear();
         self.outputs.clear();
+        self.adapters.clear();
     }
 
     /// Adds a sequence's new tokens; logits are wanted for the last `outputs` of them.
@@ -192,6 +210,7 @@ impl Batch {
             slot,
             reach_tokens,
             second_start: u32::MAX,
+            adapters: self.adapters.len()..self.adapters.len(),
         });
     }
 
@@ -208,6 +227,18 @@ impl Batch {
     /// Says that the sequence that was added last is a pair of texts, the second of which begins at this position.
     pub fn pair(&mut self, second_start: u32) {
         self.sequences.last_mut().expect("a sequence that was added").second_start = second_start;
+    }
+
+    /// Says what the sequence that was added last has of adapters, each once and in the order of their numbers.
+    pub fn adapt(&mut self, adapters: &[Applied]) {
+        let start = self.adapters.len();
+        self.adapters.extend_from_slice(adapters);
+        self.sequences.last_mut().expect("a sequence that was added").adapters = start..self.adapters.len();
+    }
+
+    /// What a sequence has of adapters.
+    pub fn adapters_of(&self, sequence: &Sequence) -> &[Applied] {
+        &self.adapters[sequence.adapters.clone()]
     }
 
     /// Checks that the batch fits what a device was sized for: a mistake above the seam, not an outcome.
@@ -259,6 +290,7 @@ impl Clone for Batch {
             sequences: self.sequences.clone(),
             pages: self.pages.clone(),
             outputs: self.outputs.clone(),
+            adapters: self.adapters.clone(),
         }
     }
 
@@ -268,6 +300,7 @@ impl Clone for Batch {
         self.sequences.clone_from(&other.sequences);
         self.pages.clone_from(&other.pages);
         self.outputs.clone_from(&other.outputs);
+        self.adapters.clone_from(&other.adapters);
     }
 }
 

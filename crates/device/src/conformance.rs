@@ -3,6 +3,7 @@
 //! A device crate's test implements [`Subject`] and calls [`conform`]. Inputs are seeded; buffers that an operation must not
 //! touch, and rows past the batch, are poisoned.
 
+mod adapters;
 mod latent;
 mod memory;
 mod moe;
@@ -18,11 +19,13 @@ use kauri_formats::{Bytes, Quant};
 
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::Buffer;
-use crate::forward::forward;
+use crate::forward::{Ends, forward};
 use crate::memory::Memory;
 use crate::ops::Ops;
 use crate::plain::Plain;
 use crate::weight::{Matrix, Weight};
+
+pub use adapters::conform as conform_adapted;
 
 /// A device under test.
 pub trait Subject {
@@ -433,9 +436,9 @@ impl<'a, S: Subject> Check<'a, S> {
         for _ in 0..2 {
             self.subject.begin(&batch);
             self.plain.begin(&batch);
-            forward(&mut self.plain, shape, 0..shape.blocks.len());
+            forward(&mut self.plain, shape, Ends::BOTH);
             let (ops, resident) = self.subject.parts();
-            forward(ops, resident, 0..resident.blocks.len());
+            forward(ops, resident, Ends::BOTH);
             self.same_from_cache("forward", Buffer::Logits, batch.outputs.len() * shape.vocab as usize);
             batch = continued(&batch);
         }
@@ -497,6 +500,7 @@ fn continued(batch: &Batch) -> Batch {
     for sequence in &batch.sequences {
         let pages = &batch.pages[sequence.pages.clone()];
         next.push(&[0], sequence.positions().end, pages, sequence.slot, sequence.reach_tokens, 1);
+        next.adapt(batch.adapters_of(sequence));
     }
     next
 }

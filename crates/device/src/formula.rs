@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use kauri_arch::{Activation, Embed, GroupRank, Groups, Moe, NormKind, Scoring};
 
-use crate::weight::{Matrix, Weight};
+use crate::weight::{LowRank, Matrix, Weight};
 
 /// Independent partial sums of [`dot`]: enough for the compiler to use vector registers.
 const LANES: usize = 16;
@@ -42,6 +42,16 @@ pub fn product(matrix: &Matrix, x: &[f32], y: &mut [f32]) {
         matrix.quant.dequantise(matrix.row(row), &mut weights);
         *y = dot(&weights, x);
     }
+}
+
+/// What an adapter adds to the product of a matrix with `x`: `factor * scale * up (down x)`.
+pub fn low_rank(part: &LowRank, x: &[f32], scale: f32) -> Vec<f32> {
+    let mut low = vec![0.0; part.down.rows as usize];
+    product(part.down.weight.matrix(), x, &mut low);
+    let mut added = vec![0.0; part.up.rows as usize];
+    product(part.up.weight.matrix(), &low, &mut added);
+    added.iter_mut().for_each(|value| *value *= part.factor * scale);
+    added
 }
 
 /// `y = transposed matrix x`, row after row.

@@ -1,9 +1,7 @@
 //! The one forward pass: token ids to logits, for every family, quant, batch and device.
 //!
-//! It only enqueues operations and never reads a value back, so that a device may record a step and replay it. It runs a
-//! range of blocks, so that several devices may share a model.
-
-use std::ops::Range;
+//! It only enqueues operations and never reads a value back, so that a device may record a step and replay it. Several devices may share a
+//! model: each runs it over the blocks that it has (`split.rs`).
 
 use kauri_arch::{
     Activation, Attention, Branch, Ffn, GatedDelta, Leaning, Mixer, Norm, Parallel, Shape, ShortConv, StateSpace,
@@ -13,17 +11,29 @@ use kauri_arch::{
 use crate::buffers::Buffer;
 use crate::ops::Ops;
 
-/// Runs `blocks` of `shape` on the batch that `device` was given: the first block brings the embedding, the last the head.
-pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, blocks: Range<usize>) {
-    if blocks.start == 0 {
+/// Which ends of a model a device has: the embedding in front of the first block, the head behind the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Its first block is the model's.
+    pub begins: bool,
+    /// Its last block is the model's.
+    pub closes: bool,
+}
+
+impl Ends {
+    /// A whole model.
+    pub const BOTH: Self = Self { begins: true, closes: true };
+}
+
+/// Runs the blocks of `shape` on the batch that `device` was given, with the ends of the model that it has.
+pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, ends: Ends) {
+    if ends.begins {
         device.embed(&shape.embed);
         if let Some(norm) = &shape.embed.norm {
             device.norm(norm, 1, Buffer::Stream, Buffer::Stream);
         }
     }
-    let last = blocks.end == shape.blocks.len();
-    for index in blocks {
-        let block = &shape.blocks[index];
+    for (index, block) in shape.blocks.iter().enumerate() {
         match block.wiring {
             Wiring::Sequential => {
                 block.mixer.iter().for_each(|mixer| mix(device, index, mixer, mixer.post_norm.as_ref()));
@@ -51,7 +61,7 @@ pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, blocks
             }
         }
     }
-    if last {
+    if ends.closes {
         device.head(&shape.norm, &shape.head);
     }
 }

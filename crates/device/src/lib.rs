@@ -16,13 +16,15 @@ pub mod plain;
 pub mod recurrence;
 pub mod reference;
 pub mod rope;
+pub mod split;
 pub mod weight;
 
-pub use batch::{Batch, CacheType, Plan, Ring, Sequence};
+pub use batch::{ADAPTERS_MAX, Applied, Batch, CacheType, Plan, Ring, Sequence};
 pub use buffers::{Buffer, Extent};
 pub use executor::{Choice, DeviceError, Executor, Sampled};
-pub use forward::forward;
+pub use forward::{Ends, forward};
 pub use measure::{Ceilings, Measured, OpCost};
 pub use memory::Memory;
 pub use ops::{Ops, Part, Share, Side};
-pub use weight::{Matrix, Weight};
+pub use split::{Split, Stage};
+pub use weight::{Adapted, LowRank, Matrix, Weight};

@@ -129,6 +129,6 @@ pub fn copy_in(what: &'static str, bytes: usize, walk: Walk<'_>, from: &[u8]) ->
     Ok(())
 }
 
-fn check(what: &'static str, expected: usize, found: usize) -> Result<(), DeviceError> {
+pub(crate) fn check(what: &'static str, expected: usize, found: usize) -> Result<(), DeviceError> {
     if expected == found { Ok(()) } else { Err(DeviceError::Length { what, expected, found }) }
 }

@@ -63,7 +63,8 @@ pub trait Ops {
     /// the weight is that of several groups, they take their parts in turn.
     fn norm(&mut self, norm: &Norm<Self::Weight>, groups: usize, from: Buffer, to: Buffer);
 
-    /// `to[t] = weight from[t] + bias`.
+    /// `to[t] = weight from[t] + bias`, and what the adapters of the token's sequence add to that. So it is of every product; a
+    /// device that cannot do it refuses a model whose weights are adapted.
     fn linear(&mut self, linear: &Linear<Self::Weight>, from: Buffer, to: Buffer);
 
     /// Turns each of `heads` heads of `head_dim` values in every row of `buffer` by the row's position, with the rope of

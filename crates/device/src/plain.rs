@@ -97,6 +97,29 @@ impl Plain {
         }
     }
 
+    /// Adds to the products of a matrix what the adapters of each row's sequence do.
+    fn adapt(&mut self, linear: &Linear<Weight>, from: Buffer, to: Buffer) {
+        if !linear.weight.is_adapted() {
+            return;
+        }
+        let (rows, columns) = (linear.rows as usize, linear.columns as usize);
+        for index in 0..self.rows(from) {
+            let token = match from.extent() {
+                Extent::Tokens => index,
+                Extent::Outputs => self.batch.outputs[index] as usize,
+            };
+            let sequence = self.batch.sequences.iter().find(|sequence| sequence.tokens.contains(&token));
+            let applied = self.batch.adapters_of(sequence.expect("a token is a sequence's"));
+            let x = &self.buffers[from as usize][index * columns..][..columns];
+            let parts = applied.iter().filter_map(|one| Some((linear.weight.low_rank(one.adapter)?, one.scale)));
+            let added: Vec<Vec<f32>> = parts.map(|(part, scale)| formula::low_rank(part, x, scale)).collect();
+            let y = &mut self.buffers[to as usize][index * rows..][..rows];
+            for added in added {
+                y.iter_mut().zip(added).for_each(|(y, added)| *y += added);
+            }
+        }
+    }
+
     /// Width of the residual stream.
     fn hidden(&self) -> usize {
         self.buffers[Buffer::Stream as usize].len() / self.plan.batch_tokens as usize
@@ -185,6 +208,7 @@ impl Ops for Plain {
                 self.buffer_mut(to)[index * matrix.rows + row] = y;
             }
         }
+        self.adapt(linear, from, to);
     }
 
     fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {

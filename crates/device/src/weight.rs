@@ -1,5 +1,9 @@
-//! Weights as loading hands them to a device: stored bytes of the file, still mapped, and short vectors as `f32`.
+//! Weights as loading hands them to a device: stored bytes of the file, still mapped, and short vectors as `f32`; beside a matrix,
+//! what adapters add to its products.
 
+use std::sync::Arc;
+
+use kauri_arch::Linear;
 use kauri_formats::{Bytes, Quant};
 
 /// What fills a slot of a loaded shape.
@@ -9,6 +13,28 @@ pub enum Weight {
     Matrix(Matrix),
     /// Norm weights, biases, rope factors.
     Vector(Vec<f32>),
+    /// A matrix, as it is stored, and what adapters add to its products.
+    Adapted(Adapted),
+}
+
+/// A matrix and what adapters add to its products, for the sequences that have them: never merged.
+#[derive(Clone, Debug)]
+pub struct Adapted {
+    /// The model's own.
+    pub matrix: Matrix,
+    /// One place for each adapter that is loaded; nothing where it leaves the matrix as it is.
+    pub parts: Arc<[Option<LowRank>]>,
+}
+
+/// What one adapter adds: `factor * up (down x)` (LoRA: Hu 2021, arXiv:2106.09685, where they are `B` and `A`).
+#[derive(Clone, Debug)]
+pub struct LowRank {
+    /// `(rank, columns of the matrix)`.
+    pub down: Linear<Weight>,
+    /// `(rows of the matrix, rank)`.
+    pub up: Linear<Weight>,
+    /// What the adapter says of its own strength: alpha over the rank, or over its root. A sequence's scale comes on top.
+    pub factor: f32,
 }
 
 /// A matrix `(rows, columns)`; a row is a run of blocks, rows follow each other without a gap.
@@ -31,7 +57,7 @@ impl Weight {
     /// If the slot holds a vector: loading has checked the roles of all slots.
     pub fn matrix(&self) -> &Matrix {
         match self {
-            Self::Matrix(matrix) => matrix,
+            Self::Matrix(matrix) | Self::Adapted(Adapted { matrix, .. }) => matrix,
             Self::Vector(_) => panic!("a vector where a matrix belongs"),
         }
     }
@@ -43,7 +69,23 @@ impl Weight {
     pub fn vector(&self) -> &[f32] {
         match self {
             Self::Vector(values) => values,
-            Self::Matrix(_) => panic!("a matrix where a vector belongs"),
+            Self::Matrix(_) | Self::Adapted(_) => panic!("a matrix where a vector belongs"),
+        }
+    }
+
+    /// What the adapter of this number adds to the products of the matrix in this slot, if anything.
+    pub fn low_rank(&self, adapter: u32) -> Option<&LowRank> {
+        match self {
+            Self::Matrix(_) | Self::Vector(_) => None,
+            Self::Adapted(adapted) => adapted.parts.get(adapter as usize)?.as_ref(),
+        }
+    }
+
+    /// Whether some adapter adds something to the products of the matrix in this slot.
+    pub fn is_adapted(&self) -> bool {
+        match self {
+            Self::Matrix(_) | Self::Vector(_) => false,
+            Self::Adapted(_) => true,
         }
     }
 }

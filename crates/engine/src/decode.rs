@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kauri_device::Choice;
+use kauri_device::{Applied, Choice};
 use kauri_step::grammar::{Compiled, Constraint};
 use kauri_step::sample::{Sampler, Sampling};
 use kauri_tokenizer::Tokenizer;
@@ -47,6 +47,8 @@ pub struct Request {
     pub likely: Option<usize>,
     /// Whether those are of the distribution that tokens were drawn from instead: behind all stages, and of what may come.
     pub likely_as_drawn: bool,
+    /// What it has of the adapters that were loaded with the model; those that all have where unset.
+    pub adapters: Option<Vec<Applied>>,
 }
 
 /// What ends a repetition where DRY looks for them: what lines, lists and speech are made of, which repeats in any text.
@@ -114,6 +116,7 @@ impl Session<'_> {
         mut event: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<Done, Error> {
         let start = Instant::now();
+        self.adapt(request.adapters.as_deref())?;
         let mut chooser = Chooser::new(request, &self.engine.tokenizer, self.engine.vocab as usize)?;
         let window = self.engine.window_tokens() as usize;
         let total = request.prompt.len();

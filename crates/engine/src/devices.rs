@@ -1,7 +1,7 @@
 //! The devices there are, and the executor for the one that was chosen. The only file that knows which are built in.
 
 use kauri_arch::Shape;
-use kauri_device::{CacheType, Ceilings, Executor, Plan, Weight};
+use kauri_device::{Adapted, CacheType, Ceilings, DeviceError, Ends, Executor, Plan, Split, Stage, Weight, split};
 use kauri_device_cpu::{Cpu, CpuExecutor, Isa, Kernels, Topology};
 use kauri_formats::Quant;
 
@@ -34,9 +34,23 @@ pub(crate) struct Asked {
     pub(crate) threads: usize,
     /// Whether a GPU, too, is to compute each output in one order whoever shares the batch, as a CPU does.
     pub(crate) exact: bool,
+    /// Layers that a GPU is to have.
+    pub(crate) layers: Layers,
     /// Takes what a person should know, in words.
     pub(crate) notice: fn(&str),
 }
+
+/// How many of a model's layers a GPU is to have: the last ones; the CPU has the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layers {
+    /// So many, as somebody asked.
+    Asked(u32),
+    /// So many at most: fewer where it has no room for them after all.
+    Foreseen(u32),
+}
+
+/// Of a model's layers, the share that is tried without where a GPU had no room for what was foreseen.
+const LAYERS_STEP: usize = 16;
 
 /// Tokens of one step where nobody says otherwise: a GPU is busy with fewer kernels, and weights are read less often, in larger pieces.
 const STEP_TOKENS: u32 = 512;
@@ -44,16 +58,25 @@ const STEP_TOKENS_ON_GPU: u32 = 2048;
 
 /// A model on the chosen device.
 pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
-    let Asked { choice, isa, threads, .. } = asked;
+    let Asked { choice, isa, threads, layers, notice, .. } = asked;
+    let none = layers == Layers::Asked(0);
     match choice {
         DeviceChoice::Auto => {
             if isa.is_none()
+                && !none
                 && let Some(executor) =
                     cuda::preferred(asked, &shape, plan).or_else(|| wgpu::preferred(asked, &shape, plan))
             {
                 return Ok(executor);
             }
+            if matches!(layers, Layers::Asked(1..)) {
+                notice("there is no GPU that can be used, so --gpu-layers says nothing: all layers are on the CPU");
+            }
             cpu(isa, threads, shape, plan)
+        }
+        DeviceChoice::Cuda | DeviceChoice::Wgpu if none => cpu(isa, threads, shape, plan),
+        DeviceChoice::Cpu if matches!(layers, Layers::Asked(1..)) => {
+            Err(Error::NoDevice("a CPU has no GPU layers; leave --gpu-layers or --device cpu out".to_owned()))
         }
         DeviceChoice::Cpu => cpu(isa, threads, shape, plan),
         DeviceChoice::Cuda => cuda::executor(asked, &shape, plan),
@@ -62,10 +85,51 @@ pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result
 }
 
 fn cpu(isa: Option<Isa>, threads: usize, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+    Ok(Box::new(CpuExecutor::new(shape, plan, kernels(isa)?, threads)?))
+}
+
+fn kernels(isa: Option<Isa>) -> Result<Kernels, Error> {
     let wanted = isa.unwrap_or_else(Isa::best);
-    let kernels = Kernels::new(wanted)
-        .ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))?;
-    Ok(Box::new(CpuExecutor::new(shape, plan, kernels, threads)?))
+    Kernels::new(wanted).ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))
+}
+
+/// A model on a GPU that `stage` makes: whole, or its last layers, with the first on the CPU.
+#[cfg_attr(not(any(feature = "cuda", feature = "wgpu")), expect(dead_code, reason = "there is no GPU to share with"))]
+fn shared<S: Stage + 'static>(
+    asked: Asked,
+    shape: &Shape<Weight>,
+    plan: Plan,
+    stage: impl Fn(&Shape<Weight>, Ends, Plan) -> Result<S, DeviceError>,
+) -> Result<Box<dyn Executor>, Error> {
+    let all = shape.blocks.len();
+    let (Layers::Asked(layers) | Layers::Foreseen(layers)) = asked.layers;
+    let mut layers = (layers as usize).min(all);
+    loop {
+        let made = if layers == all {
+            stage(shape, Ends::BOTH, plan).map(|whole| -> Box<dyn Executor> { Box::new(whole) })
+        } else {
+            // A device whose layers with a window keep pages sets the others' way of keeping.
+            let plan = Plan { ring: None, ..plan };
+            let (back, ends) = split::part(shape, all - layers..all);
+            match stage(&back, ends, plan) {
+                Err(error) => Err(error),
+                Ok(back) => {
+                    let (front, ends) = split::part(shape, 0..all - layers);
+                    let front = CpuExecutor::part(front, ends, plan, kernels(asked.isa)?, asked.threads)?;
+                    let stages: Vec<(Box<dyn Stage>, usize)> =
+                        vec![(Box::new(front), all - layers), (Box::new(back), layers)];
+                    Ok(Box::new(Split::new(shape, stages)) as Box<dyn Executor>)
+                }
+            }
+        };
+        let fewer = layers.saturating_sub((all / LAYERS_STEP).max(1));
+        match made {
+            Err(DeviceError::OutOfMemory { .. }) if matches!(asked.layers, Layers::Foreseen(_)) && fewer > 0 => {
+                layers = fewer;
+            }
+            made => return Ok(made?),
+        }
+    }
 }
 
 /// The CPU without an executor around it, for who looks at what it computes.
@@ -91,14 +155,20 @@ mod cuda {
     /// A model on the GPU.
     pub(super) fn executor(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
         let device = Device::open().map_err(|reason| Error::NoDevice(format!("{reason}; use --device cpu")))?;
-        Ok(Box::new(CudaExecutor::new(&device, shape, plan, arithmetic(asked))?))
+        on(&device, asked, shape, plan)
+    }
+
+    fn on(device: &Device, asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+        super::shared(asked, shape, plan, |part, ends, plan| {
+            CudaExecutor::part(device, part, ends, plan, arithmetic(asked))
+        })
     }
 
     /// The same where nobody asked for it: what is missing is said, and the CPU takes its place. That a machine has no GPU is no news.
     pub(super) fn preferred(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Option<Box<dyn Executor>> {
         let reason = match Device::open() {
-            Ok(device) => match CudaExecutor::new(&device, shape, plan, arithmetic(asked)) {
-                Ok(executor) => return Some(Box::new(executor)),
+            Ok(device) => match on(&device, asked, shape, plan) {
+                Ok(executor) => return Some(executor),
                 Err(error) => error.to_string(),
             },
             Err(Unavailable::NoKernels | Unavailable::NoDriver | Unavailable::NoDevice) => return None,
@@ -161,14 +231,20 @@ mod wgpu {
     pub(super) fn executor(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
         let device = Device::open(true, Reduction::Best)
             .map_err(|reason| Error::NoDevice(format!("{reason}; use --device cpu")))?;
-        Ok(Box::new(WgpuExecutor::new(&device, shape, plan, arithmetic(asked))?))
+        on(&device, asked, shape, plan)
+    }
+
+    fn on(device: &Device, asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+        super::shared(asked, shape, plan, |part, ends, plan| {
+            WgpuExecutor::part(device, part, ends, plan, arithmetic(asked))
+        })
     }
 
     /// The same where nobody asked for it: only on a GPU that is one. What is missing is said, and the CPU takes its place.
     pub(super) fn preferred(asked: Asked, shape: &Shape<Weight>, plan: Plan) -> Option<Box<dyn Executor>> {
         let reason = match Device::open(false, Reduction::Best) {
-            Ok(device) => match WgpuExecutor::new(&device, shape, plan, arithmetic(asked)) {
-                Ok(executor) => return Some(Box::new(executor)),
+            Ok(device) => match on(&device, asked, shape, plan) {
+                Ok(executor) => return Some(executor),
                 Err(error) => error.to_string(),
             },
             Err(Unavailable::NoAdapter) => return None,
@@ -242,10 +318,22 @@ pub(crate) fn cache(choice: DeviceChoice, isa: Option<Isa>, shape: &Shape<Weight
     }
     let mut bytes = false;
     shape.for_each(|weight| match weight {
-        Weight::Matrix(matrix) => bytes |= !matches!(matrix.quant, Quant::F32 | Quant::F16 | Quant::BF16),
+        Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => {
+            bytes |= !matches!(matrix.quant, Quant::F32 | Quant::F16 | Quant::BF16);
+        }
         Weight::Vector(_) => {}
     });
     if bytes && isa.unwrap_or_else(Isa::best) != Isa::Scalar { CacheType::Q8_0 } else { CacheType::F16 }
+}
+
+/// Bytes of the memory of the GPU that a model will run on that are free; nothing where it runs on none, or where that cannot be told.
+pub(crate) fn gpu_free_bytes(choice: DeviceChoice, isa: Option<Isa>) -> Option<u64> {
+    let on_cuda = match choice {
+        DeviceChoice::Auto => isa.is_none() && cuda::is_there(),
+        DeviceChoice::Cuda => true,
+        DeviceChoice::Cpu | DeviceChoice::Wgpu => false,
+    };
+    cuda::gpu().ok().filter(|_| on_cuda).map(|gpu| gpu.free_bytes)
 }
 
 /// Whether a model will run on a GPU.

@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kauri_arch::{RopeScaling, Shape, Summary};
-use kauri_device::{CacheType, Executor, Ring, Weight};
+use kauri_device::{Applied, CacheType, Executor, Ring, Weight};
 use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
-use kauri_model::{load, resolve};
+use kauri_model::{load, memory, resolve};
 use kauri_prompt::pages::Pages;
 use kauri_prompt::store::Store;
 use kauri_step::grammar::{Compiled, Compiler, Grammar};
@@ -15,11 +15,12 @@ use kauri_step::sample::Sampling;
 use kauri_tokenizer::Tokenizer;
 use serde_json::Value as Json;
 
+use crate::adapters::{AdapterFacts, AdapterFile, Adapters};
 use crate::chat::Chat;
-use crate::devices::{self, DeviceChoice};
+use crate::devices::{self, DeviceChoice, Layers};
 use crate::dialogue::{Asked, Dialogue};
 use crate::error::Error;
-use crate::fitting::{self, Misfit};
+use crate::fitting::{self, Misfit, OnGpu};
 use crate::reader;
 use crate::session::Session;
 
@@ -34,6 +35,8 @@ const SYSTEM_PAGE_BYTES: usize = 4096;
 pub struct Options {
     /// Where to run.
     pub device: DeviceChoice,
+    /// Layers that a GPU gets, the last ones, where the CPU is to have the others; as many as there is room for where unset.
+    pub gpu_layers: Option<u32>,
     /// CPU instructions; the best that the CPU has where unset.
     pub isa: Option<Isa>,
     /// CPU threads; one for each core where unset, not counting second threads of a core.
@@ -122,6 +125,7 @@ pub struct Engine {
     pub(crate) full_precision: bool,
     /// Whether the weights are used where the files are mapped, and there is room for all of them.
     is_mapped: bool,
+    pub(crate) adapters: Arc<Adapters>,
     /// Made when the first grammar comes.
     pub(crate) grammars: Arc<OnceLock<Compiler>>,
     threads: usize,
@@ -132,6 +136,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             device: DeviceChoice::Auto,
+            gpu_layers: None,
             isa: None,
             threads: None,
             context_tokens: None,
@@ -156,9 +161,10 @@ impl Default for Options {
 
 impl Options {
     /// What is asked of the device.
-    fn device_asked(&self, threads: usize) -> devices::Asked {
-        let Self { device: choice, isa, exact, notice, .. } = *self;
-        devices::Asked { choice, isa, threads, exact, notice }
+    fn device_asked(&self, threads: usize, foreseen: Option<OnGpu>) -> devices::Asked {
+        let Self { device: choice, isa, exact, notice, gpu_layers, .. } = *self;
+        let foreseen = Layers::Foreseen(foreseen.map_or(u32::MAX, |gpu| gpu.layers));
+        devices::Asked { choice, isa, threads, exact, layers: gpu_layers.map_or(foreseen, Layers::Asked), notice }
     }
 }
 
@@ -168,24 +174,37 @@ impl Engine {
     /// # Errors
     /// When the file, the description, a tensor, the vocabulary or the template cannot be used, or the device not be had.
     pub fn load(name: Option<&str>, options: &Options) -> Result<Self, Error> {
+        Self::load_with(name, options, &[])
+    }
+
+    /// Loads the model called `name` with adapters, which get the numbers of their order here.
+    ///
+    /// # Errors
+    /// As [`Engine::load`] says; when an adapter is none, or one of another model.
+    pub fn load_with(name: Option<&str>, options: &Options, adapters: &[AdapterFile]) -> Result<Self, Error> {
         let start = Instant::now();
+        memory::program_bytes();
         let checkpoint = resolve::open(name)?;
         let names = kauri_arch::identify(&checkpoint)?;
         let mut shape = load::weights(&checkpoint, &names)?;
         if options.full_precision {
             shape = load::in_f32(&shape)?;
         }
-        let tokenizer = Tokenizer::from_checkpoint(&checkpoint)?;
-        if let Some(judges) = reader::answers(&checkpoint, &shape, &tokenizer).filter(|_| options.reads) {
+        let (adapters, mut shape) = Adapters::load(adapters, &checkpoint, &names, shape)?;
+        let vocabulary = || Tokenizer::from_checkpoint(&checkpoint);
+        // Whether a model has what judges is said by its vocabulary, too; for all others that can wait until it is known to fit.
+        let known = if options.reads { Some(vocabulary()?) } else { None };
+        if let Some(judges) = known.as_ref().and_then(|tokenizer| reader::answers(&checkpoint, &shape, tokenizer)) {
             shape.summary = judges;
         }
         let (plan, fitted) = fitting::settle(&checkpoint, &mut shape, options)?;
         if !fitted.fits() && !options.oversize {
             return Err(Error::DoesNotFit(Misfit::of(&fitted)));
         }
+        let tokenizer = known.map_or_else(vocabulary, Ok)?;
         let (window_tokens, both_ways) = (fitted.window_tokens, shape.reads_both_ways());
         if options.lock {
-            checkpoint.lock().map_err(Error::Lock)?;
+            checkpoint.lock().and_then(|()| adapters.lock()).map_err(Error::Lock)?;
         }
         let defaults = defaults(&checkpoint, &tokenizer);
         let dialogue = chat_template(&checkpoint)
@@ -200,7 +219,7 @@ impl Engine {
         let (is_recurrent, hidden) = (shape.state_values_per_sequence() > 0, shape.hidden);
         let (summary, writes) = (Arc::new(shape.summary.clone()), shape.head.output.is_some());
         let threads = devices::threads(options.threads);
-        let executor = devices::executor(options.device_asked(threads), shape, plan)?;
+        let executor = devices::executor(options.device_asked(threads, fitted.gpu), shape, plan)?;
         checkpoint.verify_unchanged()?;
         // Which a device may do without.
         let ring = executor.plan().ring;
@@ -225,6 +244,7 @@ impl Engine {
             store: None,
             full_precision: options.full_precision,
             is_mapped: fitted.on_cpu && fitted.fits() && !options.full_precision,
+            adapters: Arc::new(adapters),
             grammars: Arc::default(),
             threads,
             load_time: start.elapsed(),
@@ -291,6 +311,19 @@ impl Engine {
         self.dialogue.is_some()
     }
 
+    /// The adapters that were loaded with it, in the order of their numbers.
+    pub fn adapters(&self) -> &[AdapterFacts] {
+        &self.adapters.facts
+    }
+
+    /// What a request has of them, in the order of their numbers: what it says, or those that all have.
+    ///
+    /// # Errors
+    /// When an adapter or a scale is none.
+    pub fn applied(&self, wanted: Option<&[Applied]>) -> Result<Vec<Applied>, Error> {
+        self.adapters.of(wanted)
+    }
+
     /// Tokens that fit the window.
     pub fn window_tokens(&self) -> u32 {
         self.window_tokens
@@ -345,7 +378,8 @@ impl Engine {
     /// # Errors
     /// When one of them was changed or shortened.
     pub fn verify_unchanged(&self) -> Result<(), Error> {
-        Ok(self.checkpoint.verify_unchanged()?)
+        self.checkpoint.verify_unchanged()?;
+        Ok(self.adapters.verify_unchanged()?)
     }
 
     /// The device that runs it: for instruments, which launch batches of their own.

@@ -14,6 +14,29 @@ pub enum Error {
     /// The tensors do not fit the description.
     #[error(transparent)]
     Weights(#[from] kauri_model::load::Error),
+    /// An adapter cannot be used with the model.
+    #[error(transparent)]
+    Adapter(#[from] kauri_model::adapter::Error),
+    /// A request names an adapter that is not there.
+    #[error("there is no adapter number {number}: {count} were loaded, and the first is number 0")]
+    UnknownAdapter {
+        /// What was named.
+        number: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// A request names an adapter twice.
+    #[error("adapter number {number} is named twice; name it once, with one scale")]
+    AdapterTwice {
+        /// Which.
+        number: u32,
+    },
+    /// A scale is out of range.
+    #[error("the scale of an adapter is {scale}; give a number from -1000 to 1000")]
+    AdapterScale {
+        /// What was given.
+        scale: f32,
+    },
     /// The window asked for does not suit the model.
     #[error(transparent)]
     Window(#[from] kauri_model::fit::WindowError),
@@ -23,6 +46,9 @@ pub enum Error {
     /// The weights cannot be kept in memory.
     #[error("the weights cannot be kept in memory: {0}; raise the limit (ulimit -l), or leave --lock out")]
     Lock(std::io::Error),
+    /// The system does not say what memory this program has.
+    #[error("this system does not say how much memory a program has resident (Linux does, in /proc/self/smaps_rollup)")]
+    ResidentUnknown,
     /// The vocabulary cannot be used.
     #[error(transparent)]
     Tokenizer(#[from] kauri_tokenizer::Error),
@@ -128,6 +154,7 @@ impl Error {
         match self {
             Self::NotFinite
             | Self::Lock(_)
+            | Self::ResidentUnknown
             | Self::QueueFull { .. }
             | Self::Unread
             | Self::StepLost(_)
@@ -140,6 +167,10 @@ impl Error {
             Self::File(error) => !matches!(error.fault(), kauri_formats::Error::Changed { .. }),
             Self::Architecture(_)
             | Self::Weights(_)
+            | Self::Adapter(_)
+            | Self::UnknownAdapter { .. }
+            | Self::AdapterTwice { .. }
+            | Self::AdapterScale { .. }
             | Self::Window(_)
             | Self::DoesNotFit(_)
             | Self::Tokenizer(_)

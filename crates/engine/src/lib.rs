@@ -4,6 +4,7 @@
 //! This is the way in for programs and for the commands. It knows no wire format and runs no tools.
 #![forbid(unsafe_code)]
 
+mod adapters;
 mod between;
 mod chat;
 mod decode;
@@ -24,6 +25,7 @@ mod serve;
 mod session;
 mod writing;
 
+pub use adapters::{AdapterFacts, AdapterFile};
 pub use chat::{Call, Chat, Message};
 pub use decode::Request;
 pub use devices::{Adapter, DeviceChoice, Gpu, Machine, has_simd, machine};
@@ -31,7 +33,7 @@ pub use dialogue::{Asked, Reading};
 pub use engine::{Defaults, Engine, Options};
 pub use error::Error;
 pub use events::{Done, Event, Finish, Likelihood};
-pub use fitting::{Fitted, Misfit, Resident, fit, measure};
+pub use fitting::{Fitted, Misfit, OnGpu, Resident, fit, measure};
 pub use inspect::{Inspection, TensorLine, inspect, template_source, tokenizer};
 pub use reader::{Passage, Reader, Wanted};
 pub use remember::Remembering;
@@ -40,7 +42,7 @@ pub use session::{Session, Synced};
 
 // What the engine's callers need of the layers below, so that they need no edge of their own.
 pub use kauri_arch::Pooling;
-pub use kauri_device::{Batch, CacheType, Ceilings, Choice, OpCost, Plan};
+pub use kauri_device::{Applied, Batch, CacheType, Ceilings, Choice, OpCost, Plan};
 pub use kauri_device_cpu::Isa;
 pub use kauri_formats::Quant;
 pub use kauri_model::fit::{SHORTEST_WINDOW_TOKENS, Sums};

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -14,10 +15,14 @@ use kauri_formats::{Bytes, Checkpoint, Quant, Source, Value};
 use kauri_model::draft::{Draft, Planned};
 use kauri_model::importance::Importance;
 use kauri_model::{Wish, choose, convert, fit, load, mix, quantize, resolve};
+use kauri_step::sample::Sampling;
 use kauri_tokenizer::{Special, Tokenizer, export};
 use serde_json::Value as Json;
 
-use crate::devices;
+use crate::decode::Request;
+use crate::devices::{self, DeviceChoice};
+use crate::engine::{Engine, Options};
+use crate::events::Event;
 use crate::observe::{self, Names};
 
 /// Why a file cannot be made.
@@ -48,6 +53,48 @@ pub enum Error {
         /// Tokens of a chunk.
         chunk: usize,
     },
+}
+
+/// Most answers that a text of a model's own is put together from.
+const ANSWERS_MAX: u64 = 64;
+
+/// A text of at least so many tokens that the model writes itself, as likely as it thinks: what it is given to read where nobody has another
+/// text of its kind. The same each time; shorter if its answers are. Empty of a model that does not write.
+///
+/// # Errors
+/// When the model cannot be loaded.
+pub fn own_text(name: Option<&str>, tokens: usize, threads: Option<usize>) -> Result<String, Error> {
+    let options = Options { device: DeviceChoice::Cpu, threads, ..Options::default() };
+    let mut engine = Engine::load(name, &options)?;
+    let (mut text, mut written) = (String::new(), 0);
+    if !engine.writes {
+        return Ok(text);
+    }
+    let prompt = Some(engine.text_tokens("")).filter(|prompt| !prompt.is_empty());
+    let prompt = prompt.unwrap_or_else(|| engine.text_tokens("\n"));
+    let end_tokens = engine.defaults().end_tokens.clone();
+    for seed in 0..ANSWERS_MAX {
+        let request = Request {
+            prompt: prompt.clone(),
+            sampling: Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed, ..Sampling::default() },
+            max_tokens: Some(tokens.saturating_sub(written).max(1)),
+            end_tokens: end_tokens.clone(),
+            ..Request::default()
+        };
+        let mut session = engine.session();
+        session.generate(&request, |event| {
+            if let Event::Text(more) = event {
+                text.push_str(more);
+            }
+            ControlFlow::Continue(())
+        })?;
+        written += session.tokens().len().saturating_sub(prompt.len());
+        if written >= tokens {
+            break;
+        }
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// A text that asks for most of what splitting rules differ in.
@@ -206,7 +253,7 @@ impl Study {
                     let means = means.as_deref().and_then(|means| means.chunks_exact(matrix.columns).nth(index));
                     stored_as(matrix, quant, means).map(Weight::Matrix)
                 }
-                Weight::Matrix(_) | Weight::Vector(_) => Ok(weight.clone()),
+                Weight::Matrix(_) | Weight::Vector(_) | Weight::Adapted(_) => Ok(weight.clone()),
             })?;
             let (mut sum, mut rows) = (0.0, 0);
             for (chunk, base) in chunks.iter().zip(&base) {

@@ -9,7 +9,7 @@ use kauri_arch::{
     Activation, Attention, Convolution, Embed, GatedDelta, Head, Latent, Linear, Moe, Norm, Shape, StateSpace, TimeMix,
 };
 use kauri_device::reference;
-use kauri_device::{Batch, Buffer, Matrix, Ops, Part, Plan, Sequence, Share, Side, Weight, forward};
+use kauri_device::{Batch, Buffer, Ends, Matrix, Ops, Part, Plan, Sequence, Share, Side, Weight, forward};
 use kauri_device_cpu::Cpu;
 use kauri_model::importance::Importance;
 
@@ -32,13 +32,13 @@ pub(crate) fn read(
 ) {
     let batch = begin(cpu, shape, plan, tokens);
     let rows = [batch.tokens.len(), batch.outputs.len()];
-    forward(&mut Observed { cpu, names, seen, rows, expert: None }, shape, 0..shape.blocks.len());
+    forward(&mut Observed { cpu, names, seen, rows, expert: None }, shape, Ends::BOTH);
 }
 
 /// The logits behind some tokens of a chunk: those that a step has room for, evenly taken.
 pub(crate) fn logits<'c>(cpu: &'c mut Cpu, shape: &Shape<Weight>, plan: &Plan, tokens: &[u32]) -> &'c [f32] {
     let batch = begin(cpu, shape, plan, tokens);
-    forward(cpu, shape, 0..shape.blocks.len());
+    forward(cpu, shape, Ends::BOTH);
     &cpu.buffer(Buffer::Logits)[..batch.outputs.len() * shape.vocab as usize]
 }
 
@@ -56,9 +56,11 @@ fn begin(cpu: &mut Cpu, shape: &Shape<Weight>, plan: &Plan, tokens: &[u32]) -> B
             slot: 0,
             reach_tokens: length,
             second_start: u32::MAX,
+            adapters: 0..0,
         }],
         pages: (0..length.div_ceil(plan.page_tokens)).collect(),
         outputs: outputs.collect(),
+        adapters: Vec::new(),
     };
     batch.check(plan, shape.vocab);
     cpu.begin(&batch);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kauri_arch::{Activation, Curve, Linear, Pooling, Refinement, Shape, Summary};
-use kauri_device::{Batch, Matrix, Weight, formula};
+use kauri_device::{Applied, Batch, Matrix, Weight, formula};
 use kauri_formats::{Bytes, Checkpoint};
 use kauri_tokenizer::{Special, Tokenizer};
 
@@ -43,6 +43,8 @@ pub struct Wanted {
 pub struct Reader<'e> {
     engine: &'e mut Engine,
     batch: Batch,
+    /// What all texts have of adapters.
+    adapters: Vec<Applied>,
     pages: Vec<u32>,
     /// (texts of a step, hidden), or what became of them.
     pooled: Vec<f32>,
@@ -145,6 +147,7 @@ impl<'e> Reader<'e> {
         let width = widest.unwrap_or(0).max(engine.hidden) as usize;
         Self {
             batch: Batch::with_room(&plan),
+            adapters: engine.adapters.of(None).expect("those that were loaded"),
             pages: Vec::with_capacity(plan.pages as usize),
             pooled: Vec::with_capacity(width),
             refined: Vec::with_capacity(width),
@@ -275,6 +278,7 @@ impl<'e> Reader<'e> {
             let first = self.batch.tokens.len();
             self.batch.push(tokens, cached, &self.pages[pages], slot, length as u32, 0);
             self.batch.pair(passage.second_start);
+            self.batch.adapt(&self.adapters);
             let wanted = outputs(pooling, &range, length);
             self.batch.outputs.extend(wanted.map(|place| (first + place - range.start) as u32));
         }

@@ -20,6 +20,7 @@ use kauri_prompt::store::Stored;
 use kauri_step::grammar::{Compiled, Compiler, Constraint, Grammar};
 use kauri_tokenizer::Tokenizer;
 
+use crate::adapters::{AdapterFacts, Adapters};
 use crate::between;
 use crate::chat::Chat;
 use crate::decode::Request;
@@ -151,6 +152,7 @@ pub struct Service {
     window_tokens: u32,
     vocab: u32,
     grammars: Arc<OnceLock<Compiler>>,
+    adapters: Arc<Adapters>,
 }
 
 /// What both sides see.
@@ -212,7 +214,7 @@ impl Engine {
         let plan = self.executor.plan();
         let (tokenizer, dialogue, defaults) = (self.tokenizer.clone(), self.dialogue.clone(), self.defaults.clone());
         let (window_tokens, vocab) = (self.window_tokens(), self.vocab);
-        let grammars = Arc::clone(&self.grammars);
+        let (grammars, adapters) = (Arc::clone(&self.grammars), Arc::clone(&self.adapters));
         let requests_max = serving.waiting as usize + plan.slots.min(plan.batch_outputs) as usize;
         let mut steps = Steps::new(self, serving, Arc::clone(&shared));
         let work = move || run(&mut steps, &messages);
@@ -231,6 +233,7 @@ impl Engine {
             window_tokens,
             vocab,
             grammars,
+            adapters,
         }
     }
 }
@@ -379,6 +382,11 @@ impl Service {
     /// The prompt that continues plain text, with the token that begins a text where the vocabulary wants one.
     pub fn text_tokens(&self, text: &str) -> Vec<u32> {
         self.tokenizer.encode_prompt(text)
+    }
+
+    /// The adapters that were loaded with the model, in the order of their numbers.
+    pub fn adapters(&self) -> &[AdapterFacts] {
+        &self.adapters.facts
     }
 
     /// Tokens that fit the window.

@@ -4,7 +4,7 @@ mod remembered;
 
 use std::ops::ControlFlow;
 
-use kauri_device::{Batch, Choice};
+use kauri_device::{Applied, Batch, Choice};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -21,6 +21,8 @@ pub struct Session<'e> {
     pub(crate) tokens: Vec<u32>,
     pages: Vec<u32>,
     reach_tokens: u32,
+    /// What it has of adapters.
+    adapters: Vec<Applied>,
     batch: Batch,
     /// The last state that it passed while it wrote.
     trail: Option<remembered::Trail>,
@@ -53,7 +55,8 @@ impl<'e> Session<'e> {
         let pages = Vec::with_capacity(reach_tokens.div_ceil(plan.page_tokens) as usize);
         let batch = Batch::with_room(plan);
         let tokens = Vec::with_capacity(reach_tokens as usize);
-        Self { engine, tokens, pages, reach_tokens, batch, trail: None, furthest: 0, mark: None }
+        let adapters = engine.adapters.of(None).expect("those that were loaded");
+        Self { engine, tokens, pages, reach_tokens, adapters, batch, trail: None, furthest: 0, mark: None }
     }
 
     /// The engine.
@@ -168,6 +171,9 @@ impl<'e> Session<'e> {
         self.furthest = self.furthest.max(self.tokens.len() + tokens.len());
         self.batch.clear();
         self.batch.push(tokens, self.tokens.len() as u32, &self.pages, SLOT, self.reach_tokens, outputs);
+        if !self.adapters.is_empty() {
+            self.batch.adapt(&self.adapters);
+        }
         let launched = self.engine.executor.launch(&self.batch).map_err(Error::from);
         if let Err(error) = launched.and_then(|()| self.engine.verify_unchanged()) {
             // Nobody knows what the cache holds now, and a state cannot be computed again on top of itself.
@@ -198,6 +204,19 @@ impl<'e> Session<'e> {
             self.truncate(0);
         }
         self.reach_tokens = reach_tokens;
+    }
+
+    /// Sets what it has of adapters: what is said, or those that all have; forgets what was computed with others.
+    ///
+    /// # Errors
+    /// When an adapter or a scale is none.
+    pub fn adapt(&mut self, wanted: Option<&[Applied]>) -> Result<(), Error> {
+        let adapters = self.engine.adapters.of(wanted)?;
+        if adapters != self.adapters {
+            self.truncate(0);
+            self.adapters = adapters;
+        }
+        Ok(())
     }
 
     fn truncate(&mut self, tokens: usize) {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use kauri_arch::Shape;
-use kauri_device::{Batch, CacheType, Choice, Executor, Plan, Ring, Weight};
+use kauri_device::{Batch, CacheType, Choice, Ends, Executor, Plan, Ring, Split, Stage, Weight, split};
 use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
 use kauri_device_cuda::{Arithmetic, CudaExecutor, Device};
 use kauri_device_wgpu::{Reduction, WgpuExecutor};
@@ -320,6 +320,84 @@ fn a_ring_changes_no_bit() {
     assert!(models > 0, "no family here has a window");
 }
 
+/// Bits: a model that two devices share gives what it gives on one; with others beside it, after its state was put aside and brought back,
+/// and from pages that were.
+#[test]
+fn two_devices_change_no_bit() {
+    for (family, directory) in directories() {
+        let file = &files(&directory)[0];
+        let tokens = ids(&prompts(&directory).last().expect("a prompt")["tokens"]);
+        let tokens: Vec<u32> = tokens.into_iter().cycle().take(ROOM).collect();
+        let others = [&tokens[3..20], &tokens[5..6]];
+        for (isa, cache) in [(Isa::best(), CacheType::Q8_0), (Isa::Scalar, CacheType::F32)] {
+            let kernels = Kernels::new(isa).expect("a supported instruction set");
+            let stage = |part: &Shape<Weight>, ends, plan| -> Box<dyn Stage> {
+                Box::new(CpuExecutor::part(part.clone(), ends, plan, kernels, 2).expect("room for a small model"))
+            };
+            let whole = load(file, cache, isa).pieces(&tokens, tokens.len(), &[], 0);
+            for front in [1, usize::MAX] {
+                let mut shared = open(file, cache, |shape, plan| halves(&shape, plan, front, stage, stage));
+                let what = format!("{family} with {}, {}", isa.name(), shared.executor.name());
+                assert!(shared.pieces(&tokens, 9, &others, 2) == whole, "{what}: beside others");
+                assert!(shared.interrupted(&tokens) == whole, "{what}: put aside and brought back");
+                assert!(shared.moved(&tokens) == whole, "{what}: from other pages");
+            }
+        }
+    }
+}
+
+/// A GPU that has half of the layers, the first or the last.
+#[test]
+fn families_match_their_reference_on_a_cpu_and_a_gpu() {
+    let (cuda, wgpu) = (gpu(), kauri_device_wgpu::Device::open(true, Reduction::Best));
+    let on_cuda = |part: &Shape<Weight>, ends, plan| -> Box<dyn Stage> {
+        let device = cuda.as_ref().expect("asked for only where there is one");
+        Box::new(
+            CudaExecutor::part(device, part, ends, plan, Arithmetic::Exact).unwrap_or_else(|error| panic!("{error}")),
+        )
+    };
+    let on_wgpu = |part: &Shape<Weight>, ends, plan| -> Box<dyn Stage> {
+        let device = wgpu.as_ref().expect("asked for only where there is one");
+        let arithmetic = kauri_device_wgpu::Arithmetic::Fast;
+        Box::new(WgpuExecutor::part(device, part, ends, plan, arithmetic).unwrap_or_else(|error| panic!("{error}")))
+    };
+    let on_cpu = |part: &Shape<Weight>, ends, plan| -> Box<dyn Stage> {
+        let kernels = Kernels::new(Isa::Scalar).expect("a supported instruction set");
+        Box::new(CpuExecutor::part(part.clone(), ends, plan, kernels, 2).expect("room for a small model"))
+    };
+    let mut gpus: Vec<&dyn Fn(&Shape<Weight>, Ends, Plan) -> Box<dyn Stage>> = Vec::new();
+    cuda.is_some().then(|| gpus.push(&on_cuda));
+    wgpu.is_ok().then(|| gpus.push(&on_wgpu));
+    if gpus.is_empty() {
+        return eprintln!("skipped: there is no GPU here, nor what stands in for one");
+    }
+    for (family, directory) in directories() {
+        let file = &files(&directory)[0];
+        for &on_gpu in &gpus {
+            let mut behind = open(file, CacheType::F32, |shape, plan| halves(&shape, plan, 1, on_cpu, on_gpu));
+            matches_reference(&mut behind, &family, &directory, file);
+            let mut before = open(file, CacheType::F32, |shape, plan| halves(&shape, plan, usize::MAX, on_gpu, on_cpu));
+            matches_reference(&mut before, &family, &directory, file);
+        }
+    }
+}
+
+/// A model whose first so many layers, all but one at most, are on one device and the others on another.
+fn halves(
+    shape: &Shape<Weight>,
+    plan: Plan,
+    front: usize,
+    first: impl Fn(&Shape<Weight>, Ends, Plan) -> Box<dyn Stage>,
+    last: impl Fn(&Shape<Weight>, Ends, Plan) -> Box<dyn Stage>,
+) -> Box<dyn Executor> {
+    let all = shape.blocks.len();
+    let front = front.min(all - 1);
+    let (before, begins) = split::part(shape, 0..front);
+    let (behind, closes) = split::part(shape, front..all);
+    let stages = vec![(first(&before, begins, plan), front), (last(&behind, closes, plan), all - front)];
+    Box::new(Split::new(shape, stages))
+}
+
 #[test]
 fn quantised_models_match_the_reference_on_the_same_weights() {
     let Some(shared) = shared("quant_models") else { return };
@@ -416,6 +494,21 @@ impl Model {
                 self.executor.write_state(2, &kept).expect("as many bytes");
             }
         }
+        bits
+    }
+
+    /// The bits of the logits of every token, the second half read from other pages, to which the first half's were brought.
+    fn moved(&mut self, tokens: &[u32]) -> Vec<u32> {
+        let pages: Vec<u32> = (0..self.executor.plan().pages).collect();
+        let (own, rest) = pages.split_at(ROOM / PAGE as usize);
+        let half = tokens.len() / 2;
+        let mut bits = self.step(&tokens[..half], 0, own, 0);
+        let mut page = vec![0; self.executor.page_bytes()];
+        for (&from, &to) in own.iter().zip(rest) {
+            self.executor.read_page(from, &mut page).expect("a CPU is not lost");
+            self.executor.write_page(to, &page).expect("as many bytes");
+        }
+        bits.extend(self.step(&tokens[half..], half, &rest[..own.len()], 0));
         bits
     }
 

@@ -87,6 +87,23 @@ impl Checkpoint {
         }
     }
 
+    /// Opens an adapter: a GGUF file, or a directory as PEFT writes it, by its own name or that of a file in it. That it is one, and of
+    /// which model, its settings say.
+    ///
+    /// # Errors
+    /// One line that names the file and what is wrong with it.
+    pub fn open_adapter(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        if path.is_dir() {
+            return safetensors::open_adapter(path);
+        }
+        let is_of_directory = |name: &str| name == "adapter_config.json" || name.ends_with(".safetensors");
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_of_directory) {
+            return safetensors::open_adapter(path.parent().unwrap_or(Path::new(".")));
+        }
+        Self::open(path)
+    }
+
     /// Reads a GGUF file linked into the binary. [`Aligned`](crate::mapping::Aligned) puts it at a good address.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use crate::error::{Error, quoted};
 use crate::mapping::Bytes;
 use crate::quant::Quant;
 
-pub(crate) use directory::{open_directory, open_file};
+pub(crate) use directory::{open_adapter, open_directory, open_file};
 
 /// The longest header, in bytes (the reference implementation's limit).
 pub const HEADER_BYTES_MAX: u64 = 100_000_000;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use kauri_arch::{Attention, Factors, Ffn, Linear, Mixer, RopeScaling, Shape};
-use kauri_device::{CacheType, Plan, Ring, Weight};
+use kauri_device::{Adapted, Buffer, CacheType, Plan, Ring, Weight, split};
 
 /// Tokens to a page of the cache, unless an instrument wants others.
 pub const PAGE_TOKENS: u32 = 32;
@@ -67,15 +67,79 @@ pub fn shorter_windows(asked: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(half(&asked), half)
 }
 
-/// Bytes of all matrices, one that several slots share counted once.
+/// Bytes of all matrices of the model itself, one that several slots share counted once.
 pub fn stored_bytes(shape: &Shape<Weight>) -> u64 {
     let mut seen = HashSet::new();
     let mut sum = 0;
     shape.for_each(|weight| {
         sum += match weight {
-            Weight::Matrix(matrix) if !seen.insert(matrix.data.as_ptr()) => 0,
-            Weight::Matrix(matrix) => matrix.data.len() as u64,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) if !seen.insert(matrix.data.as_ptr()) => 0,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => matrix.data.len() as u64,
             Weight::Vector(values) => 4 * values.len() as u64,
+        }
+    });
+    sum
+}
+
+/// What a model takes of a GPU's memory, layer by layer, so that it can be told how many have room there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layers {
+    /// Bytes of each: its weights, its keys and values, its states.
+    pub each_bytes: Vec<u64>,
+    /// Bytes of what stands beside them whatever their number: the head, activations, what kernels work in.
+    pub beside_bytes: u64,
+}
+
+/// Bytes that a GPU takes for itself and for tables that nobody counts.
+const GPU_BESIDE_BYTES: u64 = 384 << 20;
+
+impl Layers {
+    /// Of a model sized by `plan`. A GPU keeps pages for every layer, for one with a window, too.
+    pub fn of(shape: &Shape<Weight>, plan: &Plan) -> Self {
+        let count = shape.blocks.len();
+        let places = u64::from(plan.pages).saturating_mul(u64::from(plan.page_tokens));
+        let head = stored_bytes(&split::part(shape, count..count).0);
+        let layer = |index: usize| {
+            // Of a part that does not end the model the head is not there, so norms and factors are all that is counted twice.
+            let (part, _) = split::part(shape, index..index + 1);
+            let beside = Shape { blocks: Vec::new(), ..part.clone() };
+            let weights = stored_bytes(&part) - stored_bytes(&beside);
+            let cached: u64 = part.mixers().map(|mixer| token_bytes(mixer, plan.cache)).sum();
+            let states = state_bytes_per_sequence(&part).saturating_mul(u64::from(plan.slots));
+            weights.saturating_add(cached.saturating_mul(places)).saturating_add(states)
+        };
+        let activations: u64 = Buffer::ALL.iter().map(|buffer| 4 * buffer.values(shape, plan) as u64).sum();
+        let each_bytes = (0..count).map(layer).collect();
+        // Beside each activation its form for the matrix units.
+        Self { each_bytes, beside_bytes: head + activations + activations / 2 + GPU_BESIDE_BYTES }
+    }
+
+    /// Bytes of the last `layers`, with what stands beside them; of none, nothing.
+    pub fn last_bytes(&self, layers: u32) -> u64 {
+        if layers == 0 {
+            return 0;
+        }
+        let last = self.each_bytes.iter().rev().take(layers as usize);
+        last.fold(self.beside_bytes, |sum, &bytes| sum.saturating_add(bytes))
+    }
+
+    /// How many of the last ones have room in so many bytes.
+    pub fn within(&self, free_bytes: u64) -> u32 {
+        let counts = (1..=self.each_bytes.len() as u32).rev();
+        counts.into_iter().find(|&layers| self.last_bytes(layers) <= free_bytes).unwrap_or(0)
+    }
+}
+
+/// Bytes of all adapters, one part that several slots share counted once.
+pub fn adapters_bytes(shape: &Shape<Weight>) -> u64 {
+    let mut seen = HashSet::new();
+    let mut sum = 0;
+    shape.for_each(|weight| match weight {
+        Weight::Matrix(_) | Weight::Vector(_) => {}
+        Weight::Adapted(Adapted { parts, .. }) => {
+            let matrices = parts.iter().flatten().flat_map(|part| [&part.down, &part.up]);
+            let new = matrices.map(|linear| linear.weight.matrix()).filter(|matrix| seen.insert(matrix.data.as_ptr()));
+            sum += new.map(|matrix| matrix.data.len() as u64).sum::<u64>();
         }
     });
     sum
@@ -178,8 +242,8 @@ pub fn parameters(shape: &Shape<Weight>) -> u64 {
     let mut sum = 0;
     shape.for_each(|weight| {
         sum += match weight {
-            Weight::Matrix(matrix) if !seen.insert(matrix.data.as_ptr()) => 0,
-            Weight::Matrix(matrix) => (matrix.rows * matrix.columns) as u64,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) if !seen.insert(matrix.data.as_ptr()) => 0,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => (matrix.rows * matrix.columns) as u64,
             Weight::Vector(values) => values.len() as u64,
         }
     });
@@ -206,7 +270,7 @@ pub fn bytes_per_token(shape: &Shape<Weight>) -> u64 {
     let mut bytes = 0;
     shape.for_each(|weight| {
         bytes += match weight {
-            Weight::Matrix(matrix) => matrix.data.len() as u64,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => matrix.data.len() as u64,
             Weight::Vector(values) => 4 * values.len() as u64,
         }
     });
@@ -225,4 +289,17 @@ fn idle(shape: &Shape<Weight>, size: impl Fn(&Linear<Weight>) -> u64) -> u64 {
         (moe.experts.len() as u64 - u64::from(moe.chosen)) * linears.map(&size).sum::<u64>()
     });
     layers.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_of_the_last_layers_go_to_a_gpu_as_have_room() {
+        let layers = Layers { each_bytes: vec![10, 20, 30], beside_bytes: 5 };
+        let within = [0, 34, 35, 54, 55, 64, 65, 1000].map(|free| layers.within(free));
+        assert_eq!(within, [0, 0, 1, 1, 2, 2, 3, 3]);
+        assert_eq!([0, 1, 2, 3].map(|count| layers.last_bytes(count)), [0, 35, 55, 65]);
+    }
 }

@@ -4,6 +4,7 @@
 //! no prompt and no request.
 #![forbid(unsafe_code)]
 
+pub mod adapter;
 pub mod catalog;
 pub mod choose;
 pub mod convert;

@@ -194,16 +194,16 @@ fn coded(family: &'static str, name: &Name, codes: &Tensor, scales: &Tensor) -> 
 }
 
 /// Whether dimensions are equal but for ones among them.
-fn same_dimensions(a: &[u64], b: &[u64]) -> bool {
+pub(crate) fn same_dimensions(a: &[u64], b: &[u64]) -> bool {
     let long = |dims: &[u64]| -> Vec<u64> { dims.iter().copied().filter(|&length| length != 1).collect() };
     long(a) == long(b)
 }
 
-fn is_integer(quant: Quant) -> bool {
+pub(crate) fn is_integer(quant: Quant) -> bool {
     matches!(quant, Quant::I8 | Quant::I16 | Quant::I32 | Quant::I64)
 }
 
-fn dimensions(dims: &[u64]) -> String {
+pub(crate) fn dimensions(dims: &[u64]) -> String {
     let dims: Vec<String> = dims.iter().map(u64::to_string).collect();
     format!("({})", dims.join(", "))
 }

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// The deepest group of processes that is looked at.
 const DEPTH_MAX: usize = 32;
@@ -46,6 +47,20 @@ impl Memory {
         }
         Some(memory)
     }
+}
+
+/// Bytes that this program had resident when it was first asked, pages that others share counted in part; nothing where the system does not say.
+/// To be asked before a model is opened.
+pub fn program_bytes() -> Option<u64> {
+    static FOUND: OnceLock<Option<u64>> = OnceLock::new();
+    *FOUND.get_or_init(|| resident_bytes(Path::new("/")))
+}
+
+/// What this process has resident now, pages that others share counted in part.
+pub fn resident_bytes(root: &Path) -> Option<u64> {
+    let rollup = fs::read_to_string(root.join("proc/self/smaps_rollup")).ok()?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The groups that this process is in, innermost first, of either version.
@@ -116,6 +131,17 @@ mod tests {
         let memory = machine(&[]);
         assert_eq!((memory.total_bytes, memory.free_bytes), (16_000_000 << 10, 8_000_000 << 10));
         assert_eq!(memory.limited_by, None);
+    }
+
+    #[test]
+    fn what_is_resident_is_counted_with_its_share_of_what_others_have_too() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(resident_bytes(root.path()), None);
+        fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        let text = "55d0-7ffc ---p 00000000 00:00 0 [rollup]\nRss:  7064 kB\nPss:  5359 kB\nPss_Anon:  1300 kB\n";
+        fs::write(root.path().join("proc/self/smaps_rollup"), text).unwrap();
+        assert_eq!(resident_bytes(root.path()), Some(5359 << 10));
+        assert!(program_bytes().is_none_or(|bytes| bytes > 100_000));
     }
 
     #[test]

@@ -13,13 +13,13 @@ use crate::error::Problem;
 use crate::guard::Caller;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
-use crate::models::Resident;
+use crate::models::{Model, Resident};
 use crate::trace::Span;
 use crate::wire::ChoiceLikelihood;
 
 /// Answers of a model to one request, in the order of [`Ask::submissions`].
 pub struct Answers {
-    pub model: Arc<Resident>,
+    pub model: Model,
     mailbox: Mailbox,
     /// What came before the answers were all taken in.
     early: std::collections::VecDeque<(usize, Reply)>,
@@ -47,20 +47,20 @@ impl Answers {
     ///
     /// # Errors
     /// When it cannot be asked so, or the queue is full.
-    pub async fn open(app: &App, model: Arc<Resident>, ask: Ask, caller: Caller) -> Result<Self, Problem> {
+    pub async fn open(app: &App, model: Model, ask: Ask, caller: Caller) -> Result<Self, Problem> {
         let metrics = Arc::clone(&app.metrics);
         let work = move || {
             let service = model.service()?;
             let mailbox = Mailbox::default();
             let Caller { number, span } = caller;
-            let submissions = ask.submissions(service, number, &mailbox.pace())?;
+            let submissions = ask.submissions(service, &model.adapters, number, &mailbox.pace())?;
             let (mut tickets, mut prompt_tokens) = (Vec::new(), Vec::new());
             for (choice, submission) in submissions.into_iter().enumerate() {
                 prompt_tokens.push(submission.request.prompt.len());
                 tickets.push(service.submit_to(submission, mailbox.listener(choice))?);
             }
             let (open, early) = (tickets.len(), std::collections::VecDeque::new());
-            let model = Arc::clone(&model);
+            let model = model.clone();
             Ok::<_, Problem>(Self { model, mailbox, early, tickets, open, metrics, span, prompt_tokens })
         };
         let mut answers: Self = blocking(work).await??;

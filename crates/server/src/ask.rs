@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use kauri_engine::grammar::{self, Grammar};
-use kauri_engine::{Asked, Chat, Error, Pace, Request, Service, Submission, Tools};
+use kauri_engine::{Applied, Asked, Chat, Error, Pace, Request, Service, Submission, Tools};
 
 use crate::error::Problem;
 use crate::wire::{Choosing, Offer};
@@ -80,9 +80,17 @@ impl Ask {
     /// What the engine is asked: the answers to the first prompt, then those to the next, all held by one pace. Not for a thread of the network: a template
     /// runs, a grammar is compiled.
     ///
+    /// `adapters` are those of a request that says nothing of them.
+    ///
     /// # Errors
     /// Names what cannot be asked.
-    pub fn submissions(&self, service: &Service, caller: u64, pace: &Pace) -> Result<Vec<Submission>, Problem> {
+    pub fn submissions(
+        &self,
+        service: &Service,
+        adapters: &[Applied],
+        caller: u64,
+        pace: &Pace,
+    ) -> Result<Vec<Submission>, Problem> {
         if self.prompts.len().saturating_mul(self.count) > ANSWERS_MAX {
             let message = format!("at most {ANSWERS_MAX} answers may be asked for at once, all prompts together");
             return Err(Problem::field("n", message));
@@ -97,6 +105,7 @@ impl Ask {
             likely: self.likely,
             likely_as_drawn: self.likely_as_drawn,
             time_max: self.time_max,
+            adapters: Some(self.choosing.adapters(service.adapters().len())?.unwrap_or_else(|| adapters.to_vec())),
             ..Request::default()
         };
         let salt = self.salt.as_deref().map_or(0, salt);

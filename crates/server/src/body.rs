@@ -50,6 +50,15 @@ pub async fn read(request: Request, limits: BodyLimits) -> Result<Bytes, Problem
     })
 }
 
+/// A body that is JSON of any kind.
+///
+/// # Errors
+/// Where it is no JSON.
+pub fn json(bytes: &[u8]) -> Result<Json, Problem> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}")))
+}
+
 /// A JSON object, of which each reader takes the fields that it knows. Others are left alone.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Json);
@@ -58,9 +67,7 @@ impl Fields {
     /// # Errors
     /// Where it is no JSON, or no object.
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
-        let json: Json = serde_json::from_slice(bytes)
-            .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}")))?;
-        Self::of(json, "the body")
+        Self::of(json(bytes)?, "the body")
     }
 
     /// The members of a value that is found at `place`.

@@ -71,6 +71,12 @@ impl Sheet {
         self
     }
 
+    /// The body is of this schema, and no object.
+    pub fn takes_other(mut self, schema: &RefOr<Schema>) -> Self {
+        self.body = Some(serde_json::to_value(schema).expect("a schema is JSON"));
+        self
+    }
+
     /// In this dialect a field has another name.
     pub fn called(mut self, name: &str, other: &str) -> Self {
         let properties = self.body.as_mut().and_then(|body| body["properties"].as_object_mut());

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
-use kauri_engine::{DEFAULT_NAME, Engine, Inspection, Options, Remembering, Service, Serving, Status, Tokenizer};
+use kauri_engine::{
+    AdapterFile, Applied, DEFAULT_NAME, Engine, Inspection, Options, Remembering, Service, Serving, Status, Tokenizer,
+};
 use tokio::sync::{OnceCell, watch};
 
 use crate::answers::blocking;
@@ -22,12 +24,14 @@ const NAME_BYTES_MAX: usize = 256;
 const LOAD_RETRY_S: u32 = 5;
 
 /// A model that can be had by its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// What requests call it.
     pub name: String,
     /// What the engine loads.
     pub source: String,
+    /// The adapters that go with it, in the order of their numbers.
+    pub adapters: Vec<AdapterFile>,
 }
 
 /// How models are loaded and served.
@@ -45,6 +49,16 @@ pub struct Loading {
     pub idle_time_max: Option<Duration>,
 }
 
+/// A model as a request asks for it.
+#[derive(Clone)]
+pub struct Model {
+    resident: Arc<Resident>,
+    /// Its name, or that of the adapter that was asked for.
+    pub name: String,
+    /// What a request has of its adapters that says nothing of them.
+    pub adapters: Vec<Applied>,
+}
+
 /// A model that is loaded.
 pub struct Resident {
     pub name: String,
@@ -53,6 +67,7 @@ pub struct Resident {
     /// Gone while it is dropped, which takes a step of the engine and is not for a thread of the network.
     service: Option<Service>,
     source: String,
+    adapters: Vec<AdapterFile>,
     options: Options,
     /// Made when it is first asked to read.
     desk: OnceCell<Desk>,
@@ -88,6 +103,8 @@ struct Slot {
     asked: Option<Instant>,
     /// How long it stays when nobody asks, where a client said so.
     keep: Option<Keep>,
+    /// How much of each adapter requests have that say nothing.
+    scales: Vec<f32>,
 }
 
 /// How long a model stays when nobody asks for it.
@@ -122,7 +139,7 @@ impl Entry {
                 "{name:?} cannot be a model's name: give letters, digits and . _ - : / only, as in small=path/of/model.gguf"
             ));
         }
-        Ok(Self { name, source: source.to_owned() })
+        Ok(Self { name, source: source.to_owned(), adapters: Vec::new() })
     }
 }
 
@@ -191,12 +208,27 @@ impl Models {
         Ok(())
     }
 
-    /// The model that a request names, loaded. A name that nobody knows is answered by the model that is loaded, where there is but one:
+    /// The model that a request names, or the one of the adapter that it names, loaded. A name that nobody knows is answered by the model that is loaded, where there is but one:
     /// many clients always say the same.
     ///
     /// # Errors
     /// 404 with the names that there are; 503 where it cannot be loaded.
-    pub async fn get(&self, name: Option<&str>) -> Result<Arc<Resident>, Problem> {
+    pub async fn get(&self, name: Option<&str>) -> Result<Model, Problem> {
+        let adapter = name.and_then(|name| find_adapter(&self.slots(), name));
+        let Some((model, number, file)) = adapter else {
+            let resident = self.resident(name).await?;
+            let name = resident.name.clone();
+            let slots = self.slots();
+            let adapters = find(&slots, &name).map_or_else(Vec::new, |place| slots[place].applied());
+            drop(slots);
+            return Ok(Model { resident, name, adapters });
+        };
+        let resident = self.resident(Some(&model)).await?;
+        Ok(Model { resident, name: file.name, adapters: vec![Applied { adapter: number, scale: file.scale }] })
+    }
+
+    /// The model of this name, loaded, as [`Self::get`] says.
+    async fn resident(&self, name: Option<&str>) -> Result<Arc<Resident>, Problem> {
         if let Taken::Loaded(resident) = self.take_up(name)? {
             return Ok(resident);
         }
@@ -317,6 +349,23 @@ impl Models {
         self.slots().iter().map(|slot| (slot.known.clone(), slot.state())).collect()
     }
 
+    /// The adapters that there are, in the order of their numbers, and how much of each requests have that say nothing.
+    pub fn adapters(&self) -> Vec<(AdapterFile, f32)> {
+        let slots = self.slots();
+        let slot = slots.iter().find(|slot| !slot.scales.is_empty());
+        slot.into_iter().flat_map(|slot| slot.known.entry.adapters.iter().cloned().zip(slot.scales.clone())).collect()
+    }
+
+    /// Sets how much of each requests have from now on that say nothing; none of those that are left out.
+    pub fn set_adapters(&self, scales: &[Applied]) {
+        let mut slots = self.slots();
+        let Some(slot) = slots.iter_mut().find(|slot| !slot.scales.is_empty()) else { return };
+        slot.scales.fill(0.0);
+        for one in scales {
+            slot.scales[one.adapter as usize] = one.scale;
+        }
+    }
+
     /// Those that are loaded.
     pub fn residents(&self) -> Vec<Arc<Resident>> {
         self.slots().iter().filter_map(|slot| slot.resident.clone()).collect()
@@ -337,6 +386,18 @@ enum Taken {
 fn find(slots: &[Slot], name: &str) -> Option<usize> {
     let name = name.strip_suffix(":latest").unwrap_or(name);
     slots.iter().position(|slot| slot.known.entry.name == name)
+}
+
+/// The model with the adapter of this name, its number, and what it is; a model of that name comes first.
+fn find_adapter(slots: &[Slot], name: &str) -> Option<(String, u32, AdapterFile)> {
+    if find(slots, name).is_some() {
+        return None;
+    }
+    slots.iter().find_map(|slot| {
+        let entry = &slot.known.entry;
+        let number = entry.adapters.iter().position(|file| file.name == name)?;
+        Some((entry.name.clone(), number as u32, entry.adapters[number].clone()))
+    })
 }
 
 /// The one that is loaded, or the one that there is.
@@ -367,7 +428,14 @@ impl Slot {
     fn find(entry: &Entry) -> Result<Self, kauri_engine::Error> {
         let facts = Arc::new(kauri_engine::inspect(Some(&entry.source))?);
         let known = Known { entry: entry.clone(), facts, found_s: now_s() };
-        Ok(Self { known, resident: None, loading: None, failure: None, asked: None, keep: None })
+        let scales = entry.adapters.iter().map(|file| if file.always { file.scale } else { 0.0 }).collect();
+        Ok(Self { known, resident: None, loading: None, failure: None, asked: None, keep: None, scales })
+    }
+
+    /// What a request has of its adapters that says nothing of them.
+    fn applied(&self) -> Vec<Applied> {
+        let all = (0..).zip(&self.scales).filter(|(_, scale)| **scale != 0.0);
+        all.map(|(adapter, &scale)| Applied { adapter, scale }).collect()
     }
 
     fn take_up(&mut self) -> Option<Arc<Resident>> {
@@ -418,7 +486,7 @@ impl Resident {
     /// Loads a model. Where somebody is told, in hundredths, how much of it is in memory, it is brought there.
     fn load(known: &Known, loading: &Loading, told: Option<&dyn Fn(u32)>) -> Result<Self, kauri_engine::Error> {
         let entry = &known.entry;
-        let mut engine = Engine::load(Some(&entry.source), &loading.options)?;
+        let mut engine = Engine::load_with(Some(&entry.source), &loading.options, &entry.adapters)?;
         if let Some(told) = told {
             engine.read_ahead(&mut |read, all| told((100 * read / all.max(1)) as u32));
             engine.verify_unchanged()?;
@@ -429,6 +497,7 @@ impl Resident {
             writes: engine.writes(),
             service: Some(engine.serve(&loading.serving)),
             source: entry.source.clone(),
+            adapters: entry.adapters.clone(),
             options: loading.options,
             desk: OnceCell::new(),
         })
@@ -453,7 +522,8 @@ impl Resident {
     pub async fn desk(&self) -> Result<&Desk, Problem> {
         let make = || async {
             let (source, options) = (self.source.clone(), Options { reads: true, ..self.options });
-            let load = move || Engine::load(Some(&source), &options);
+            let adapters = self.adapters.clone();
+            let load = move || Engine::load_with(Some(&source), &options, &adapters);
             Ok::<_, Problem>(Desk::new(blocking(load).await??))
         };
         self.desk.get_or_try_init(make).await
@@ -474,6 +544,14 @@ impl Resident {
     }
 }
 
+impl std::ops::Deref for Model {
+    type Target = Resident;
+
+    fn deref(&self) -> &Resident {
+        &self.resident
+    }
+}
+
 impl Drop for Resident {
     fn drop(&mut self) {
         let service = self.service.take();
@@ -488,7 +566,9 @@ mod tests {
 
     #[test]
     fn words_of_the_command_line_are_names_and_sources() {
-        let entry = |name: &str, source: &str| Ok(Entry { name: name.to_owned(), source: source.to_owned() });
+        let entry = |name: &str, source: &str| {
+            Ok(Entry { name: name.to_owned(), source: source.to_owned(), adapters: Vec::new() })
+        };
         assert_eq!(Entry::parse("kauri-nano"), entry("kauri-nano", "kauri-nano"));
         assert_eq!(
             Entry::parse("models/some model-Q8_0.gguf"),

@@ -1,5 +1,6 @@
 //! The endpoints: one file each, with its own wire types.
 
+mod adapters;
 mod chat_completions;
 mod completions;
 mod embeddings;
@@ -48,6 +49,8 @@ fn endpoints() -> Vec<Endpoint> {
         get("/events", events::events, events::sheet()),
         get("/health", health::health, health::health_sheet()),
         post("/infill", completions::infill, completions::infill_sheet()),
+        get("/lora-adapters", adapters::list, adapters::list_sheet()),
+        post("/lora-adapters", adapters::set, adapters::set_sheet()),
         get("/metrics", metrics::metrics, metrics::sheet()),
         get("/openapi.json", openapi::openapi, openapi::sheet()),
         get("/ready", health::ready, health::ready_sheet()),

@@ -1,5 +1,6 @@
 //! Wire types that several endpoints share; what only one has lies beside it.
 
+mod adapters;
 mod choosing;
 mod format;
 mod identifier;
@@ -8,6 +9,7 @@ mod messages;
 mod tools;
 mod usage;
 
+pub use adapters::{read_adapters, scales_schema};
 pub use choosing::Choosing;
 pub use format::{format_schema, read_format};
 pub use identifier::{identifier, now, now_s, timestamp};

@@ -35,12 +35,14 @@ mod history;
 mod nucleus;
 mod row;
 mod stages;
+mod weights;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use fearless_simd::{Level, dispatch};
-use row::{BLOCK, EXPONENT_MIN, Row, Weighing, block_maxima, exponential, largest, sum_blocks, weigh_blocks, weight};
+use row::{BLOCK, LANES, Row, block_maxima, largest};
+use weights::{EXPONENT_MIN, SPAN, Weighing, exponential, sum_spans, weigh_row, weigh_span, weight};
 
 /// Blocks whose largest logit is compared with others' as one, where few are looked for.
 const BLOCKS_TOGETHER: usize = 8;
@@ -200,12 +202,17 @@ pub struct Sampler {
     min_p_distance: f32,
     /// The largest logit of each block that may still be chosen from, (vocabulary / 32).
     block_max: Vec<f32>,
-    /// The weight of each block, (vocabulary / 32).
-    block_weight: Vec<f64>,
+    /// The weight of each span of blocks, (vocabulary / 1024).
+    span_weight: Vec<f64>,
+    /// What it is of, where top-p has noted it.
+    span_cut: Option<Candidate>,
     /// The weight of each token at temperature 1, as top-p noted it, (vocabulary / 32, 32).
     weights: Vec<[f32; BLOCK]>,
     /// The largest logit of the row when it did: not a number where the row is another one now.
     weights_max: f32,
+    /// A bit for each token that top-p has yet to look through, (vocabulary / 32), and the blocks of such tokens, of which the last are none.
+    between: Vec<u32>,
+    places: Vec<u32>,
     /// Tokens compared with each other, at most the vocabulary.
     candidates: Vec<Candidate>,
     /// The tokens that the penalties count, at most `penalty_window`.
@@ -271,9 +278,12 @@ impl Sampler {
             level: Level::new(),
             min_p_distance: logarithm(sampling.min_p),
             block_max: Vec::with_capacity(blocks),
-            block_weight: Vec::with_capacity(blocks),
+            span_weight: Vec::with_capacity(blocks.div_ceil(SPAN)),
+            span_cut: None,
             weights: Vec::with_capacity(if sampling.top_p < 1.0 { blocks } else { 0 }),
             weights_max: f32::NAN,
+            between: Vec::with_capacity(if sampling.top_p < 1.0 { blocks } else { 0 }),
+            places: Vec::with_capacity(if sampling.top_p < 1.0 { blocks + LANES } else { 0 }),
             candidates: Vec::with_capacity(vocabulary),
             recent: Vec::with_capacity(sampling.penalty_window as usize),
             repeats: Vec::with_capacity(if sampling.dry_multiplier > 0.0 {
@@ -357,8 +367,9 @@ impl Sampler {
         self.candidates.select_nth_unstable_by(count - 1, |a, b| a.order(*b));
         let first = &mut self.candidates[..count];
         first.sort_unstable_by(|a, b| a.order(*b));
+        let what = Weighing::new(max, temperature, cut);
         let choice = |candidate: &Candidate| {
-            let probability = (weight((candidate.logit - max) / temperature) / total) as f32;
+            let probability = (what.weight(candidate.logit) / total) as f32;
             Choice { token: candidate.token, probability }
         };
         first.iter().map(choice).collect()
@@ -367,9 +378,8 @@ impl Sampler {
     /// Notes the largest logit of every block, and returns the largest of all.
     fn survey(&mut self, row: &Row<'_>) -> f32 {
         self.block_max.resize(row.blocks(), 0.0);
-        dispatch!(self.level, _ => block_maxima(row, &mut self.block_max));
-        self.weights_max = f32::NAN;
-        largest(&self.block_max)
+        (self.weights_max, self.span_cut) = (f32::NAN, None);
+        dispatch!(self.level, simd => block_maxima(simd, row, &mut self.block_max))
     }
 
     /// The stages between bias and temperature: the cut, and the largest logit that is left.
@@ -431,36 +441,32 @@ impl Sampler {
         }
     }
 
-    /// Notes the weight at a temperature of what the cut keeps in every block, and returns the sum.
+    /// Notes the weight at a temperature of what the cut keeps in every span, and returns the sum.
     fn weigh(&mut self, row: &Row<'_>, max: f32, cut: Candidate, temperature: f32) -> f64 {
-        let what = Weighing { max, temperature, cut };
-        let Self { level, block_max, block_weight, weights, .. } = self;
-        block_weight.resize(row.blocks(), 0.0);
-        if temperature == 1.0 && self.weights_max == max {
-            dispatch!(*level, _ => sum_blocks(row, block_max, what, weights, block_weight));
-        } else {
-            dispatch!(*level, _ => weigh_blocks(row, block_max, what, block_weight));
+        let what = Weighing::new(max, temperature, cut);
+        let Self { level, block_max, span_weight, weights, .. } = self;
+        span_weight.resize(row.blocks().div_ceil(SPAN), 0.0);
+        if temperature != 1.0 || self.weights_max != max {
+            dispatch!(*level, simd => weigh_row(simd, row, block_max, what, &mut [], span_weight));
+            self.span_cut = None;
+        } else if self.span_cut != Some(cut) {
+            dispatch!(*level, simd => sum_spans(simd, row, block_max, what, weights, span_weight));
+            self.span_cut = Some(cut);
         }
-        self.block_weight.iter().sum()
+        self.span_weight.iter().sum()
     }
 
     /// Draws from what the cut keeps: the token at which the running sum, in order of ids, passes the draw.
     fn draw(&mut self, row: &Row<'_>, max: f32, cut: Candidate, temperature: f32, uniform: f64) -> Option<Choice> {
         let total = self.weigh(row, max, cut, temperature);
         self.drawn_from = Drawn { cut, max, temperature, total };
-        // Rounding may leave a little of the sum over, of all blocks or within one: the last that weighs anything takes it.
-        let mut left = uniform * total;
-        let mut drawn = None;
-        for (block, &block_weight) in self.block_weight.iter().enumerate().filter(|&(_, &weight)| weight > 0.0) {
-            drawn = Some(block);
-            if left < block_weight {
-                break;
-            }
-            left -= block_weight;
-        }
+        let what = Weighing::new(max, temperature, cut);
+        let (span, left) = passed(&self.span_weight, uniform * total)?;
+        let blocks = dispatch!(self.level, simd => weigh_span(simd, row, &self.block_max, what, span));
+        let (block, mut left) = passed(&blocks, left)?;
         let mut choice = None;
-        for (token, logit) in row.tokens(drawn?).filter(|&(token, logit)| cut.keeps(logit, token)) {
-            let weight = weight((logit - max) / temperature);
+        for (token, logit) in row.tokens(span * SPAN + block).filter(|&(token, logit)| cut.keeps(logit, token)) {
+            let weight = what.weight(logit);
             if weight > 0.0 {
                 let probability = (weight / total) as f32;
                 choice = Some(Choice { token, probability });
@@ -472,6 +478,20 @@ impl Sampler {
         }
         choice
     }
+}
+
+/// The weight at which the running sum passes `left`, and what is left of it there. Rounding may leave a little of the sum over: the last that
+/// weighs anything takes it.
+fn passed(weights: &[f64], mut left: f64) -> Option<(usize, f64)> {
+    let mut found = None;
+    for (at, &weight) in weights.iter().enumerate().filter(|&(_, &weight)| weight > 0.0) {
+        found = Some((at, left));
+        if left < weight {
+            break;
+        }
+        left -= weight;
+    }
+    found
 }
 
 /// The inverse of [`exponential`] for a share from 0 to 1, by halving: no two machines' libraries agree on the last bit.

@@ -54,7 +54,11 @@ impl<W> Summary<W> {
         Self { pooling, refinements: Vec::new(), judges: false }
     }
 
-    pub(super) fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Summary<V>, E> {
+    /// The same with `map` applied to every weight slot.
+    ///
+    /// # Errors
+    /// The first that `map` returns.
+    pub fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Summary<V>, E> {
         let refinements = self.refinements.iter().map(|refinement| {
             Ok(Refinement {
                 linear: refinement.linear.try_map(map)?,

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use kauri_engine::{CacheType, Fitted, Misfit, Options, fit, measure};
+use kauri_engine::{CacheType, Fitted, Misfit, OnGpu, Options, fit, measure};
 use serde_json::{Value as Json, json};
 
 use crate::failure::about_model;
@@ -114,15 +114,21 @@ fn bars(fitted: &Fitted) -> Vec<String> {
             bar.push(letter);
         }
     }
-    let place = if fitted.on_cpu { "memory" } else { "GPU" };
     let verdict = if fitted.fits() { "it fits".to_owned() } else { Misfit::of(fitted).advice };
     let limit = fitted.memory.as_ref().and_then(|memory| memory.limited_by.as_deref());
     let limit = limit.map_or(String::new(), |by| format!(" (limit of {by})"));
-    let mut lines = vec![format!(
-        "{HEADING}{place}{HEADING:#} [{bar:<WIDTH$}] {} of {} free{limit}: {verdict}",
+    let mut lines = Vec::new();
+    if let Some(gpu) = &fitted.gpu {
+        lines.push(gpu_bar(gpu));
+        if gpu.layers == gpu.all_layers {
+            return lines;
+        }
+    }
+    lines.push(format!(
+        "{HEADING}memory{HEADING:#} [{bar:<WIDTH$}] {} of {} free{limit}: {verdict}",
         terminal::bytes(total),
         terminal::bytes(free)
-    )];
+    ));
     for (letter, name, bytes) in parts.into_iter().filter(|(.., bytes)| *bytes > 0) {
         let about = match name {
             "cache" => format!("{} tokens in {}", fitted.window_tokens, cache_name(fitted.cache)),
@@ -132,6 +138,21 @@ fn bars(fitted: &Fitted) -> Vec<String> {
         lines.push(format!("  {letter} {name:<8} {:>10}  {ASIDE}{about}{ASIDE:#}", terminal::bytes(bytes)));
     }
     lines
+}
+
+/// What goes to a GPU.
+fn gpu_bar(gpu: &OnGpu) -> String {
+    let OnGpu { layers, all_layers, bytes, free_bytes } = *gpu;
+    let filled =
+        free_bytes.map_or(0, |free| (bytes as f64 / free.max(bytes).max(1) as f64 * WIDTH as f64).round() as usize);
+    let bar = "#".repeat(filled);
+    let what = if layers == all_layers {
+        format!("all {all_layers} layers")
+    } else {
+        format!("the last {layers} of {all_layers} layers; the CPU has the others")
+    };
+    let free = free_bytes.map_or("an unknown part".to_owned(), |free| format!("{} free", terminal::bytes(free)));
+    format!("{HEADING}GPU   {HEADING:#} [{bar:<WIDTH$}] {} of {free}: {what}", terminal::bytes(bytes))
 }
 
 fn cache_name(cache: CacheType) -> &'static str {
@@ -157,6 +178,12 @@ fn to_json(fitted: &Fitted) -> Json {
         "program_bytes": sums.program_bytes,
         "total_bytes": sums.total_bytes(),
         "free_bytes": fitted.memory.as_ref().map(|memory| memory.free_bytes),
+        "gpu": fitted.gpu.map(|gpu| json!({
+            "layers": gpu.layers,
+            "all_layers": gpu.all_layers,
+            "bytes": gpu.bytes,
+            "free_bytes": gpu.free_bytes,
+        })),
         "limited_by": fitted.memory.as_ref().and_then(|memory| memory.limited_by.clone()),
         "weights_bytes_max": fitted.weights_bytes_max(),
     })

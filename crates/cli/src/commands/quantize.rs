@@ -8,7 +8,7 @@ use anyhow::bail;
 use clap::Args;
 use kauri_engine::draft::{Draft, Planned};
 use kauri_engine::importance::Importance;
-use kauri_engine::making::Study;
+use kauri_engine::making::{Error, Study};
 use kauri_engine::mix::{self, Facts, MIXES, Mix};
 use kauri_engine::{Quant, choose};
 use regex::Regex;
@@ -42,10 +42,14 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "mix")]
     target_size: Option<u64>,
 
-    /// Measure on this text how much the model minds an error in each tensor, instead of taking it from a table: reads it once for
-    /// each tensor.
+    /// Measure on this text how much the model minds an error in each tensor: reads it once for each tensor. Without, a small model writes
+    /// a short text itself and is measured on that; for a larger one a table says it.
     #[arg(long, value_name = "TEXT", requires = "target_size")]
     calibrate: Option<PathBuf>,
+
+    /// Take from a table how much models mind an error in each tensor, whatever their size: at once.
+    #[arg(long, requires = "target_size", conflicts_with = "calibrate")]
+    by_table: bool,
 
     /// A type for tensors whose name a regular expression finds, such as `ffn_down=Q6_K`; the first that does counts.
     #[arg(long = "tensor-type", value_name = "REGEX=TYPE", value_parser = rule)]
@@ -82,6 +86,11 @@ pub struct Arguments {
 
 /// Tokens of a chunk that `--calibrate` reads, and how many such chunks.
 const CALIBRATION: [usize; 2] = [512, 4];
+
+/// The same of a text that the model writes itself.
+const OWN_CALIBRATION: [usize; 2] = [256, 2];
+/// Values of the largest model that this is done for: with half a billion it takes minutes on a few cores.
+const OWN_CALIBRATION_VALUES_MAX: usize = 1_000_000_000;
 
 /// `--tensor-type`.
 #[derive(Clone, Debug)]
@@ -143,13 +152,28 @@ fn chosen(
     size: u64,
 ) -> anyhow::Result<Vec<Quant>> {
     let progress = Progress::start("reading the text");
-    let measured = arguments.calibrate.as_deref().map(|path| {
-        let (text, name) = (input::file(path)?, Some(arguments.source.as_str()));
-        let study = Study::new(name, &text, CALIBRATION, arguments.threads.map(usize::from));
+    let (name, threads) = (Some(arguments.source.as_str()), arguments.threads.map(usize::from));
+    let values: usize = draft.tensors.iter().map(|tensor| tensor.rows() * tensor.columns()).sum();
+    let (text, chunks) = match &arguments.calibrate {
+        Some(path) => (Some(input::file(path)?), CALIBRATION),
+        None if arguments.by_table || values > OWN_CALIBRATION_VALUES_MAX => (None, OWN_CALIBRATION),
+        None => {
+            let [chunk, count] = OWN_CALIBRATION;
+            let text = kauri_engine::making::own_text(name, chunk * count + chunk / 2, threads);
+            (text.map(Some).map_err(|error| making::about(name, error))?, OWN_CALIBRATION)
+        }
+    };
+    let measured = text.map(|text| {
         let tell = &mut |done, all| progress.show(|| format!("measured tensor {done} of {all}"));
-        study.and_then(|mut study| study.minds(draft, importance, tell)).map_err(|error| making::about(name, error))
+        let study = Study::new(name, &text, chunks, threads);
+        study.and_then(|mut study| study.minds(draft, importance, tell))
     });
-    let measured = measured.transpose()?.unwrap_or_default();
+    let measured = match measured {
+        // What a model has written of its own may be too little: it is not for the person who asked to give more.
+        Some(Err(Error::TextTooShort { .. })) if arguments.calibrate.is_none() => None,
+        measured => measured.transpose().map_err(|error| making::about(name, error))?,
+    };
+    let measured = measured.unwrap_or_default();
     let mean = measured.values().sum::<f64>() / measured.len().max(1) as f64;
     let tied = draft.tensors.iter().all(|tensor| tensor.name != "output.weight");
     let minds = |tensor: &Planned| {

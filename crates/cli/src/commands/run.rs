@@ -21,6 +21,7 @@ use crate::failure::{BadInput, Interrupted, about_model};
 use crate::input;
 use crate::interrupt::{self, Second};
 use crate::library;
+use crate::lora_options::LoraOptions;
 use crate::model_options::ModelOptions;
 
 /// Answers a prompt, or talks with you at a terminal.
@@ -94,6 +95,9 @@ pub struct Arguments {
     model: ModelOptions,
 
     #[command(flatten)]
+    lora: LoraOptions,
+
+    #[command(flatten)]
     cache: CacheOptions,
 }
 
@@ -107,6 +111,7 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
   kauri run --raw \"Once upon a time\" --max-tokens 100 --seed 7
   kauri run --cache-dir ~/.cache/kauri/pages model.gguf - < report.txt    quicker the second time
   kauri run --tools tools.json \"What is the weather in Hobart?\"
+  kauri run model.gguf --lora tales.gguf:0.8 \"Tell me a tale.\"    with an adapter, at four fifths of its strength
   kauri run                       a conversation; /help lists what else you may type";
 
 /// Whether a model thinks before it answers.
@@ -151,7 +156,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let path = arguments.model.locate(words.model.as_deref())?;
     let name = path.as_deref();
     let remembering = arguments.cache.remembering(0.0);
-    let mut engine = Engine::load(name, &arguments.model.options()).map_err(|error| about_model(name, error))?;
+    let loaded = Engine::load_with(name, &arguments.model.options(), &arguments.lora.applied());
+    let mut engine = loaded.map_err(|error| about_model(name, error))?;
     if !engine.writes() {
         bail!(Error::OnlyReads);
     }

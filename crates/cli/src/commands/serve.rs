@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use kauri_engine::{DEFAULT_NAME, Options, Serving, local};
+use kauri_engine::{AdapterFile, DEFAULT_NAME, Options, Serving, local};
 use kauri_server::{
     BodyLimits, Collector, ConnectionLimits, Entry, Error, Keys, Loading, Log, Settings, Socket, TlsFiles,
 };
@@ -18,6 +18,7 @@ use crate::cache_options::{CacheOptions, gigabytes};
 use crate::failure::{BadInput, about_model};
 use crate::input;
 use crate::library::{self, Library, PullOptions};
+use crate::lora_options::LoraOptions;
 use crate::model_options::EngineOptions;
 use crate::warming;
 use file::Given;
@@ -58,6 +59,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     engine: EngineOptions,
+
+    #[command(flatten)]
+    lora: LoraOptions,
 
     #[command(flatten)]
     cache: CacheOptions,
@@ -195,7 +199,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (first, setup) = (arguments, Setup::read(arguments, locate)?);
     let arguments = &setup.arguments;
     for model in &setup.models {
-        warming::bring(Some(&model.source), arguments.engine.lock);
+        warming::bring(Some(&model.source), &arguments.engine.options());
     }
     let network = &arguments.network;
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
@@ -302,7 +306,24 @@ fn models(
     for model in &mut models {
         model.source = locate(&model.source, arguments.pull)?;
     }
+    give_adapters(arguments.lora.given(), &mut models)?;
     Ok(models)
+}
+
+/// Adapters go with the one model that is named.
+fn give_adapters(adapters: &[AdapterFile], models: &mut [Entry]) -> Result<(), BadInput> {
+    let [model] = models else {
+        let several = "--lora goes with one model, and several are named: start a server for the one that it is of";
+        return if adapters.is_empty() { Ok(()) } else { Err(BadInput(several.to_owned())) };
+    };
+    for (index, adapter) in adapters.iter().enumerate() {
+        if adapter.name == model.name || adapters[..index].iter().any(|other| other.name == adapter.name) {
+            let (name, path) = (&adapter.name, adapter.path.display());
+            return Err(BadInput(format!("two are called {name}; give one another name, as in --lora other={path}")));
+        }
+    }
+    model.adapters = adapters.to_vec();
+    Ok(())
 }
 
 /// What was pulled, by the names that kauri list shows, and a person's own words.
@@ -313,7 +334,8 @@ fn others() -> anyhow::Result<Vec<Entry>> {
         let path = local::find(&library.places, &library.parse(target).ok()?)?;
         Some((alias.clone(), path))
     });
-    let entry = |(name, path): (String, PathBuf)| Some(Entry { name, source: path.to_str()?.to_owned() });
+    let entry =
+        |(name, path): (String, PathBuf)| Some(Entry { name, source: path.to_str()?.to_owned(), adapters: Vec::new() });
     Ok(aliases.chain(pulled).filter_map(entry).collect())
 }
 

@@ -36,6 +36,7 @@ unsafe impl Vector for Neon {
     const STRIPS: usize = 2;
     const FLOAT_STRIPS: usize = 4;
     const TOKENS: usize = 6;
+    const EIGHT: bool = false;
     const SIGNED: bool = true;
     type Float = float32x4_t;
     type Int = int32x4_t;

@@ -39,6 +39,7 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     const STRIPS: usize = if VNNI { 2 } else { 1 };
     const FLOAT_STRIPS: usize = 2;
     const TOKENS: usize = if VNNI { 4 } else { 6 };
+    const EIGHT: bool = false;
     const SIGNED: bool = !VNNI;
     type Float = __m256;
     type Int = __m256i;

@@ -36,6 +36,7 @@ unsafe impl Vector for Avx512 {
     const STRIPS: usize = 2;
     const FLOAT_STRIPS: usize = 4;
     const TOKENS: usize = 6;
+    const EIGHT: bool = true;
     const SIGNED: bool = false;
     type Float = __m512;
     type Int = __m512i;

@@ -9,7 +9,7 @@ use super::{Subject, batches, continued};
 use crate::batch::{Batch, Plan};
 use crate::buffers::Buffer;
 use crate::executor::DeviceError;
-use crate::forward::forward;
+use crate::forward::{Ends, forward};
 use crate::weight::Weight;
 
 /// Where the pages of the sequence go on the other device, and its state.
@@ -75,8 +75,8 @@ pub(super) fn conform<S: Subject>(shape: &Shape<Weight>, plan: Plan, case: &impl
 fn pass<S: Subject>(subject: &mut S, batch: &Batch) -> Vec<u32> {
     subject.begin(batch);
     let (ops, shape) = subject.parts();
-    let (blocks, vocab) = (0..shape.blocks.len(), shape.vocab as usize);
-    forward(ops, shape, blocks);
+    let vocab = shape.vocab as usize;
+    forward(ops, shape, Ends::BOTH);
     let logits = subject.read(Buffer::Logits, batch.outputs.len() * vocab);
     logits.into_iter().map(f32::to_bits).collect()
 }

@@ -10,7 +10,7 @@ use kauri_formats::Quant;
 use super::{Random, Subject, Tolerance, assert_within, batches, continued, matrix, memory};
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::Buffer;
-use crate::forward::forward;
+use crate::forward::{Ends, forward};
 use crate::ops::{Ops, Side};
 use crate::plain::Plain;
 use crate::weight::Weight;
@@ -391,9 +391,9 @@ impl<S: Subject> Check<S> {
     fn forward(&mut self, shape: &Shape<Weight>, batch: &Batch) {
         for batch in [batch, &continued(batch), batch] {
             self.begin(batch);
-            forward(&mut self.plain, shape, 0..shape.blocks.len());
+            forward(&mut self.plain, shape, Ends::BOTH);
             let (ops, resident) = self.subject.parts();
-            forward(ops, resident, 0..resident.blocks.len());
+            forward(ops, resident, Ends::BOTH);
             self.same("forward", Buffer::Logits, batch.outputs.len() * shape.vocab as usize);
         }
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use kauri_device::{Batch, Choice};
+use kauri_device::{Applied, Batch, Choice};
 use kauri_prompt::schedule::{Id, Limits, Nothing, Refusal, Request, Schedule, Shelf};
 use kauri_prompt::store::Store;
 use kauri_step::grammar::Constraint;
@@ -59,6 +59,8 @@ struct Live {
     writing: Writing,
     end_tokens: Vec<u32>,
     max_tokens: Option<usize>,
+    /// What its sequence has of adapters.
+    adapters: Vec<Applied>,
     /// How many likely tokens are told of, if any.
     likely: Option<usize>,
     likely_as_drawn: bool,
@@ -168,6 +170,7 @@ impl Steps {
         if let Some(&token) = request.prompt.iter().find(|&&token| token >= vocab) {
             return Err(Error::UnknownToken { token, vocab });
         }
+        let adapters = self.engine.adapters.of(request.adapters.as_deref())?;
         let sampler = request.sampler(&self.engine.tokenizer, vocab as usize)?;
         let writing = Writing::new(&request, &self.engine.tokenizer)?;
         let prompt_tokens = request.prompt.len();
@@ -184,7 +187,7 @@ impl Steps {
                 max_tokens: request.max_tokens.map(|most| most - forced.len()),
                 caller,
                 priority,
-                salt: salt << 1 | u64::from(is_long),
+                salt: self.engine.adapters.salt(salt << 1 | u64::from(is_long), &adapters),
             },
             self.start.elapsed().as_millis() as u64,
         );
@@ -213,6 +216,7 @@ impl Steps {
             writing,
             end_tokens: request.end_tokens,
             max_tokens: request.max_tokens,
+            adapters,
             likely: request.likely,
             likely_as_drawn: request.likely_as_drawn,
             likelihood: None,
@@ -317,7 +321,11 @@ impl Steps {
             if work.output {
                 rows.push(work.id);
             }
-            if let Some(live) = live.get_mut(&work.id).filter(|live| !live.is_begun) {
+            let live = live.get_mut(&work.id);
+            if let Some(live) = live.as_ref().filter(|live| !live.adapters.is_empty()) {
+                batch.adapt(&live.adapters);
+            }
+            if let Some(live) = live.filter(|live| !live.is_begun) {
                 (live.is_begun, live.done.queued) = (true, live.came.elapsed());
             }
         }

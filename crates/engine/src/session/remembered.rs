@@ -154,6 +154,7 @@ impl Session<'_> {
 
     /// As a service calls what is nobody's in particular.
     fn root(&self) -> Name {
-        Name::root(u64::from(self.engine.long_from_tokens.is_some_and(|from| self.reach_tokens > from)))
+        let salt = u64::from(self.engine.long_from_tokens.is_some_and(|from| self.reach_tokens > from));
+        Name::root(self.engine.adapters.salt(salt, &self.adapters))
     }
 }

@@ -19,6 +19,26 @@ const CONFIG: &str = "config.json";
 /// Folders of matrices behind the pooling, as sentence-transformers writes them, and what their tensors are called here.
 const BEHIND: [(&str, &str); 2] = [("2_Dense", "dense_2"), ("3_Dense", "dense_3")];
 
+/// An adapter's settings, and its tensors, as PEFT writes them.
+const ADAPTER_CONFIG: &str = "adapter_config.json";
+const ADAPTER: &str = "adapter_model.safetensors";
+
+/// Opens the adapter in a directory: its settings are those that a model has in `config.json`.
+pub(crate) fn open_adapter(directory: &Path) -> Result<Checkpoint, Error> {
+    let mut budget = Budget::new();
+    let settings = directory.join(ADAPTER_CONFIG);
+    let config = json::read_object(&settings, &mut budget).map_err(|error| error.in_file(&settings))?;
+    let config = config.ok_or_else(|| missing(directory, ADAPTER_CONFIG))?;
+    let path = directory.join(ADAPTER);
+    if !path.exists() {
+        return Err(missing(directory, ADAPTER));
+    }
+    let mut tensors = IndexMap::new();
+    read_shard(&path, &mut tensors, &mut budget).map_err(|error| error.in_file(&path))?;
+    let source = Source::Safetensors(Box::new(Directory { config, ..Directory::default() }));
+    Ok(Checkpoint { paths: vec![path], source, tensors })
+}
+
 /// Opens the model in a directory.
 pub(crate) fn open_directory(directory: &Path) -> Result<Checkpoint, Error> {
     let single = directory.join(SINGLE);
@@ -170,6 +190,7 @@ fn missing(directory: &Path, name: &str) -> Error {
         return Error::Pickle.in_file(pickle);
     }
     let expected = match name {
+        ADAPTER | ADAPTER_CONFIG => format!("an adapter's directory holds {ADAPTER_CONFIG} and {ADAPTER}"),
         CONFIG => format!("a model directory holds {CONFIG} beside its safetensors files"),
         _ => format!("a model directory holds {SINGLE}, or {} and its shards", index::FILE_NAME),
     };

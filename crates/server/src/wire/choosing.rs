@@ -3,11 +3,12 @@
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, RandomState};
 
-use kauri_engine::{Defaults, Sampling, sample, stop};
+use kauri_engine::{Applied, Defaults, Sampling, sample, stop};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Number, Value as Json};
 use utoipa::ToSchema;
 
+use super::adapters::{lora_schema, read_adapters};
 use crate::document::schema;
 use crate::error::Problem;
 
@@ -97,6 +98,9 @@ pub struct Choosing {
     /// The name that responses have for it.
     #[schema(minimum = 1)]
     max_output_tokens: Option<u64>,
+    /// How much of which adapters; those that `/lora-adapters` says where it is not there.
+    #[schema(schema_with = lora_schema)]
+    lora: Option<Json>,
 }
 
 schema!(seed_schema, { "type": ["integer", "null"], "minimum": i64::MIN, "maximum": u64::MAX });
@@ -198,6 +202,14 @@ impl Choosing {
     pub fn stops(&self) -> Result<Vec<String>, Problem> {
         let given = [("stop", self.stop.as_ref()), ("stop_sequences", self.stop_sequences.as_ref())];
         Ok(either(given, stops)?.unwrap_or_default())
+    }
+
+    /// What the answer has of `count` adapters, where that is said.
+    ///
+    /// # Errors
+    /// Names what is no adapter, or no scale.
+    pub fn adapters(&self, count: usize) -> Result<Option<Vec<Applied>>, Problem> {
+        self.lora.as_ref().map(|given| read_adapters("lora", given, count)).transpose()
     }
 
     /// Most tokens of the answer; what is left of the window where unset.

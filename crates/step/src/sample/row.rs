@@ -1,31 +1,25 @@
-//! A row of logits with its mask, read and weighed in blocks: the loops that go over a whole vocabulary.
+//! A row of logits with its mask, read in blocks: the loops that go over a whole vocabulary.
 //!
-//! Each is written so that the compiler makes vectors of it, and inlined always, so that it is compiled for the machine's widest vectors
-//! where it is dispatched to them (half or a quarter of the time of the narrowest). Sums run in one order and nothing is contracted,
-//! whatever the width: every machine gets the same bits. They are loops over numbers, since iterators are not always inlined into a function
-//! of other instructions (1.9 ms instead of a tenth of one). Does not know what stages there are.
+//! What goes over a row is written in vectors of sixteen lanes (`fearless_simd`) and inlined always, so that it is compiled for the machine's
+//! widest vectors where it is dispatched to them; narrower ones take several instructions for the same lanes. Sums run in one order and
+//! nothing is contracted, whatever the width: every machine gets the same bits. Loops are over numbers, since iterators are not always
+//! inlined into a function of other instructions (1.9 ms instead of a tenth of one). Does not know what stages there are.
 
-use super::{Candidate, EVERYTHING};
+use fearless_simd::{Select, Simd, SimdBase, SimdMask, f32x16, mask32x16, u32x16};
 
 /// Tokens handled together: as many as a word of a mask has bits.
 pub(super) const BLOCK: usize = 32;
+/// The lanes of a vector.
+pub(super) const LANES: usize = 16;
+
+/// A block in vectors.
+pub(super) type Halves<S> = [f32x16<S>; 2];
 
 /// A row of logits with its mask, read in blocks.
 pub(super) struct Row<'a> {
     pub(super) logits: &'a [f32],
     pub(super) mask: Option<&'a [u32]>,
 }
-
-/// The bit of each token of a block in the mask's word: compared with a table, a block becomes a few vector operations.
-const BITS: [u32; BLOCK] = {
-    let mut bits = [0; BLOCK];
-    let mut at = 0;
-    while at < BLOCK {
-        bits[at] = 1 << at;
-        at += 1;
-    }
-    bits
-};
 
 impl Row<'_> {
     pub(super) fn blocks(&self) -> usize {
@@ -37,44 +31,60 @@ impl Row<'_> {
         self.mask.map_or(u32::MAX, |mask| mask.get(block).copied().unwrap_or(0))
     }
 
-    /// The block's logits as they are, when it is full and the mask leaves nothing of it out: most blocks of most rows.
+    /// The logits of sixteen blocks from `block` on, where all are there and the mask leaves nothing of them out.
     #[inline(always)]
-    fn whole_block(&self, block: usize) -> Option<&[f32; BLOCK]> {
-        let logits = self.logits.get(block * BLOCK..)?.first_chunk()?;
-        (self.allowed(block) == u32::MAX).then_some(logits)
+    fn whole(&self, block: usize) -> Option<&[[f32; BLOCK]; LANES]> {
+        let logits = self.logits.as_chunks().0.get(block..)?.first_chunk()?;
+        let Some(mask) = self.mask else { return Some(logits) };
+        let words: &[u32; LANES] = mask.get(block..)?.first_chunk()?;
+        (words.iter().fold(u32::MAX, |all, word| all & word) == u32::MAX).then_some(logits)
     }
 
+    /// The logits of a block ready to be weighed where the largest of the row is `max`: as they are where the mask leaves nothing of it out,
+    /// but for infinity. What is not a number may be among them.
     #[inline(always)]
-    fn block_max(&self, block: usize) -> f32 {
-        match self.whole_block(block) {
-            Some(logits) => largest_of_block(logits).min(f32::MAX),
-            None => largest_of_block(&self.block(block)),
+    pub(super) fn ready<S: Simd>(&self, simd: S, block: usize, max: f32) -> Halves<S> {
+        match self.logits.get(block * BLOCK..).and_then(|rest| rest.first_chunk()) {
+            Some(logits) if max < f32::MAX && self.allowed(block) == u32::MAX => halves(simd, logits),
+            _ => self.clean(simd, block),
         }
     }
 
-    /// The logits of a block, ready to be weighed where the largest of the row is `max`: as they are, but for infinity.
+    /// The logits of a block ready to choose from: minus infinity for what may not be chosen, is not a number or is beyond the row's end;
+    /// the largest number for infinity.
     #[inline(always)]
-    fn ready(&self, block: usize, max: f32) -> [f32; BLOCK] {
-        match self.whole_block(block).filter(|_| max < f32::MAX) {
-            Some(logits) => *logits,
-            None => self.block(block),
+    fn clean<S: Simd>(&self, simd: S, block: usize) -> Halves<S> {
+        let nothing = f32x16::splat(simd, f32::NEG_INFINITY);
+        let allowed = self.allowed(block);
+        if allowed == 0 {
+            return [nothing; 2];
         }
+        let Some(logits) = self.logits.get(block * BLOCK..).and_then(|rest| rest.first_chunk()) else {
+            return halves(simd, &self.block(block));
+        };
+        let mut out = halves(simd, logits);
+        for half in 0..2 {
+            // Whatever the smaller of the two is where one is not a number, it is replaced.
+            let number = out[half].min(f32x16::splat(simd, f32::MAX));
+            out[half] = out[half].simd_gt(nothing).select(number, nothing);
+        }
+        if allowed != u32::MAX {
+            for half in 0..2 {
+                out[half] = bits_of(simd, allowed, half).select(out[half], nothing);
+            }
+        }
+        out
     }
 
-    /// The logits of a block, ready to choose from: minus infinity for what may not be chosen, is not a number or is
-    /// beyond the row's end; the largest number for infinity.
-    #[inline(always)]
+    /// The same, a number at a time.
     fn block(&self, block: usize) -> [f32; BLOCK] {
         let mut out = [f32::NEG_INFINITY; BLOCK];
         let allowed = self.allowed(block);
-        if allowed == 0 {
-            return out;
-        }
         let logits = &self.logits[block * BLOCK..self.logits.len().min((block + 1) * BLOCK)];
-        out[..logits.len()].copy_from_slice(logits);
-        for at in 0..BLOCK {
-            let number = if out[at] > f32::MAX { f32::MAX } else { out[at] };
-            out[at] = if number > f32::NEG_INFINITY && allowed & BITS[at] != 0 { number } else { f32::NEG_INFINITY };
+        for (at, &logit) in logits.iter().enumerate() {
+            if logit > f32::NEG_INFINITY && allowed >> at & 1 == 1 {
+                out[at] = logit.min(f32::MAX);
+            }
         }
         out
     }
@@ -82,12 +92,22 @@ impl Row<'_> {
     /// The tokens of a block that may be chosen, by rising id, with their logits.
     pub(super) fn tokens(&self, block: usize) -> impl Iterator<Item = (u32, f32)> {
         let first = (block * BLOCK) as u32;
-        self.block(block)
-            .into_iter()
-            .enumerate()
-            .filter(|&(_, logit)| logit > f32::NEG_INFINITY)
-            .map(move |(at, logit)| (first + at as u32, logit))
+        let logits = if self.allowed(block) == 0 { [f32::NEG_INFINITY; BLOCK] } else { self.block(block) };
+        let tokens = logits.into_iter().enumerate().filter(|&(_, logit)| logit > f32::NEG_INFINITY);
+        tokens.map(move |(at, logit)| (first + at as u32, logit))
     }
+}
+
+/// A block's numbers as vectors.
+#[inline(always)]
+pub(super) fn halves<S: Simd>(simd: S, values: &[f32; BLOCK]) -> Halves<S> {
+    [f32x16::from_slice(simd, &values[..LANES]), f32x16::from_slice(simd, &values[LANES..])]
+}
+
+/// The bits of a half's tokens in a block's word.
+#[inline(always)]
+pub(super) fn bits_of<S: Simd>(simd: S, word: u32, half: usize) -> mask32x16<S> {
+    mask32x16::from_bitmask(simd, u64::from(word >> (half * LANES) & 0xffff))
 }
 
 /// The largest of the numbers; minus infinity if there are none. Eight running maxima: the compiler makes vectors of them.
@@ -102,239 +122,85 @@ pub(super) fn largest(values: &[f32]) -> f32 {
     lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |max, &value| if value > max { value } else { max })
 }
 
+/// Notes the largest logit of every block, and returns the largest of all.
 #[inline(always)]
-fn larger(a: f32, b: f32) -> f32 {
-    if a > b { a } else { b }
-}
-
-/// The same of a block: half with half, so that blocks follow each other without waiting.
-#[inline(always)]
-fn largest_of_block(values: &[f32; BLOCK]) -> f32 {
-    let mut halves = [f32::NEG_INFINITY; BLOCK];
-    for at in 0..BLOCK {
-        // What is not a number is none.
-        halves[at] = larger(values[at], halves[at]);
-    }
-    for at in 0..16 {
-        halves[at] = larger(halves[at], halves[at + 16]);
-    }
-    for at in 0..8 {
-        halves[at] = larger(halves[at], halves[at + 8]);
-    }
-    for at in 0..4 {
-        halves[at] = larger(halves[at], halves[at + 4]);
-    }
-    larger(larger(halves[0], halves[2]), larger(halves[1], halves[3]))
-}
-
-/// Below it the exponential of an f32 is nothing.
-pub(super) const EXPONENT_MIN: f32 = -87.0;
-
-/// The weight of a token whose logit is `difference` from the largest.
-pub(super) fn weight(difference: f32) -> f64 {
-    f64::from(exponential(difference))
-}
-
-/// What is weighed: of a row whose largest logit is `max`, at a temperature, what the cut keeps.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Weighing {
-    pub(super) max: f32,
-    pub(super) temperature: f32,
-    pub(super) cut: Candidate,
-}
-
-impl Weighing {
-    /// The least logit of a block that is kept: of those equal to the cut's, the tokens up to it are.
-    #[inline(always)]
-    fn floor(&self, block: usize) -> f32 {
-        if block <= self.cut.token as usize / BLOCK { self.cut.logit } else { self.cut.logit.next_up() }
-    }
-
-    /// Whether the cut goes through the middle of a block.
-    #[inline(always)]
-    fn divides(&self, block: usize) -> bool {
-        block == self.cut.token as usize / BLOCK
-    }
-
-    /// Below it nothing weighs anything.
-    fn least(&self) -> f32 {
-        self.cut.logit.max(self.max + EXPONENT_MIN * self.temperature)
-    }
-
-    /// The logits of a block, minus infinity for what is not kept.
-    #[inline(always)]
-    pub(super) fn kept(&self, row: &Row<'_>, block: usize) -> [f32; BLOCK] {
-        let mut logits = row.ready(block, self.max);
-        if self.cut == EVERYTHING {
-            // What is not a number weighs nothing, and is not compared with success.
-            return logits;
-        }
-        let floor = self.floor(block);
-        for at in 0..BLOCK {
-            logits[at] = if logits[at] >= floor { logits[at] } else { f32::NEG_INFINITY };
-        }
-        if self.divides(block) {
-            let behind = self.cut.token as usize % BLOCK + 1;
-            for at in behind..BLOCK {
-                logits[at] = if logits[at] > self.cut.logit { logits[at] } else { f32::NEG_INFINITY };
+pub(super) fn block_maxima<S: Simd>(simd: S, row: &Row<'_>, out: &mut [f32]) -> f32 {
+    let nothing = f32x16::splat(simd, f32::NEG_INFINITY);
+    let mut all = nothing;
+    let (groups, rest) = out.as_chunks_mut::<LANES>();
+    let grouped = groups.len() * LANES;
+    for group in 0..groups.len() {
+        let mut maxima = [nothing; LANES];
+        match row.whole(group * LANES) {
+            Some(logits) => {
+                for at in 0..LANES {
+                    let [first, second] = halves(simd, &logits[at]);
+                    // What is not a number is not greater.
+                    let first = first.simd_gt(nothing).select(first, nothing);
+                    maxima[at] = second.simd_gt(first).select(second, first);
+                }
+            }
+            None => {
+                for at in 0..LANES {
+                    let [first, second] = row.clean(simd, group * LANES + at);
+                    maxima[at] = first.max(second);
+                }
             }
         }
-        logits
-    }
-}
-
-/// Notes the largest logit of every block.
-#[inline(always)]
-pub(super) fn block_maxima(row: &Row<'_>, out: &mut [f32]) {
-    for block in 0..out.len() {
-        out[block] = row.block_max(block);
-    }
-}
-
-/// Notes the weight of every block, whose largest logits are `block_max`.
-#[inline(always)]
-pub(super) fn weigh_blocks(row: &Row<'_>, block_max: &[f32], what: Weighing, out: &mut [f64]) {
-    let least = what.least();
-    for block in 0..out.len() {
-        out[block] = 0.0;
-        if block_max[block] >= least {
-            out[block] = f64::from(sum(&weights(&what.kept(row, block), what.max, what.temperature)));
-        }
-    }
-}
-
-/// How many logits a pass compares with.
-pub(super) const LADDER: usize = 8;
-
-/// Notes the weight of every token, and returns the sum of all and of those from each logit of the ladder up.
-#[inline(always)]
-pub(super) fn weigh_tokens(
-    row: &Row<'_>,
-    block_max: &[f32],
-    what: Weighing,
-    ladder: &[f32; LADDER],
-    out: &mut [[f32; BLOCK]],
-) -> (f64, [f64; LADDER]) {
-    let least = what.least();
-    let mut total = 0.0;
-    let mut sums = [0.0; LADDER];
-    for block in 0..out.len() {
-        out[block] = [0.0; BLOCK];
-        if block_max[block] >= least {
-            let logits = what.kept(row, block);
-            out[block] = weights(&logits, what.max, what.temperature);
-            total += f64::from(sum(&out[block]));
-            climb(&logits, &out[block], ladder, &mut sums);
-        }
-    }
-    (total, sums)
-}
-
-/// The sums of the weights that were noted, from each logit of the ladder up: rounded a little otherwise than others.
-#[inline(always)]
-pub(super) fn weigh_ladder(
-    row: &Row<'_>,
-    block_max: &[f32],
-    what: Weighing,
-    ladder: &[f32; LADDER],
-    noted: &[[f32; BLOCK]],
-) -> [f64; LADDER] {
-    let mut sums = [0.0; LADDER];
-    for block in 0..noted.len() {
-        if block_max[block] >= ladder[LADDER - 1] {
-            climb(&what.kept(row, block), &noted[block], ladder, &mut sums);
-        }
-    }
-    sums
-}
-
-/// Adds what a block weighs from each logit of the ladder up. Sums of lanes, kept in memory, are slower.
-#[inline(always)]
-fn climb(logits: &[f32; BLOCK], weights: &[f32; BLOCK], ladder: &[f32; LADDER], sums: &mut [f64; LADDER]) {
-    for step in 0..LADDER {
-        sums[step] += f64::from(split(logits, weights, f32::INFINITY, ladder[step]).0);
-    }
-}
-
-/// The same as [`weigh_blocks`] from weights that were noted.
-#[inline(always)]
-pub(super) fn sum_blocks(row: &Row<'_>, block_max: &[f32], what: Weighing, noted: &[[f32; BLOCK]], out: &mut [f64]) {
-    let least = what.least();
-    for block in 0..out.len() {
-        out[block] = 0.0;
-        if block_max[block] >= least {
-            let logits = what.kept(row, block);
-            let mut weights = noted[block];
-            for at in 0..BLOCK {
-                weights[at] = if logits[at] > f32::NEG_INFINITY { weights[at] } else { 0.0 };
+        // Two and two, so that a lane is left of each.
+        for left in [8, 4, 2, 1] {
+            for at in 0..left {
+                let (a, b) = (maxima[2 * at], maxima[2 * at + 1]);
+                maxima[at] = a.unzip_low(b).max(a.unzip_high(b));
             }
-            out[block] = f64::from(sum(&weights));
         }
+        let maxima = maxima[0].min(f32x16::splat(simd, f32::MAX));
+        maxima.store_slice(&mut groups[group]);
+        all = all.max(maxima);
     }
+    for at in 0..rest.len() {
+        rest[at] = largest(&row.block(grouped + at));
+    }
+    let lanes: [f32; LANES] = all.into();
+    largest(&lanes).max(largest(rest))
 }
 
-/// Of the tokens of a block, the sum of the weights of those from `above` up, and a bit for each of those between `low` (included) and
-/// `above`.
+/// Notes the places of lanes, of which the first has number `first`, at the beginning of `out`, which has room for all; how many they are.
 #[inline(always)]
-pub(super) fn split(logits: &[f32; BLOCK], weights: &[f32; BLOCK], low: f32, above: f32) -> (f32, u32) {
-    let (mut heavy, mut bits) = ([0.0; BLOCK], [0_u32; BLOCK]);
-    for at in 0..BLOCK {
-        heavy[at] = if logits[at] >= above { weights[at] } else { 0.0 };
-        bits[at] = if logits[at] >= low && logits[at] < above { BITS[at] } else { 0 };
-    }
-    let mut all = 0;
-    for at in 0..BLOCK {
-        all |= bits[at];
-    }
-    (sum(&heavy), all)
+fn note<S: Simd>(simd: S, lanes: mask32x16<S>, first: usize, out: &mut [u32]) -> usize {
+    let places = u32x16::from_fn(simd, |lane| lane as u32) + first as u32;
+    places.compress(lanes).store_slice(&mut out[..LANES]);
+    lanes.to_bitmask().count_ones() as usize
 }
 
-/// The sum of a block, in eight lanes and in one order.
+/// Notes the blocks whose largest logit is at least `floor`, by rising number, and returns how many. There is room for [`LANES`] more than all.
 #[inline(always)]
-fn sum(weights: &[f32; BLOCK]) -> f32 {
-    let (mut lanes, mut sum) = ([0.0; 8], 0.0);
-    for at in 0..BLOCK {
-        lanes[at % 8] += weights[at];
+pub(super) fn blocks_from<S: Simd>(simd: S, block_max: &[f32], floor: f32, out: &mut [u32]) -> usize {
+    let (chunks, rest) = block_max.as_chunks::<LANES>();
+    let mut count = 0;
+    for chunk in 0..chunks.len() {
+        let lanes = f32x16::from_slice(simd, &chunks[chunk]).simd_ge(f32x16::splat(simd, floor));
+        count += note(simd, lanes, chunk * LANES, &mut out[count..]);
     }
-    for lane in 0..8 {
-        sum += lanes[lane];
+    for at in 0..rest.len() {
+        out[count] = (chunks.len() * LANES + at) as u32;
+        count += usize::from(rest[at] >= floor);
     }
-    sum
+    count
 }
 
-/// The weights of a block. What is not a number weighs nothing; infinity must have been made a number.
+/// The same of blocks with a bit in their words.
 #[inline(always)]
-fn weights(logits: &[f32; BLOCK], max: f32, temperature: f32) -> [f32; BLOCK] {
-    let mut weights = [0.0; BLOCK];
-    if temperature == 1.0 {
-        // The same bits without a division.
-        for at in 0..BLOCK {
-            weights[at] = exponential(logits[at] - max);
-        }
-    } else {
-        for at in 0..BLOCK {
-            weights[at] = exponential((logits[at] - max) / temperature);
-        }
+pub(super) fn blocks_with_bits<S: Simd>(simd: S, words: &[u32], out: &mut [u32]) -> usize {
+    let (chunks, rest) = words.as_chunks::<LANES>();
+    let mut count = 0;
+    for chunk in 0..chunks.len() {
+        let lanes = u32x16::from_slice(simd, &chunks[chunk]).simd_gt(u32x16::splat(simd, 0));
+        count += note(simd, lanes, chunk * LANES, &mut out[count..]);
     }
-    weights
-}
-
-/// e to the power of a number that is not positive, within 2 units in the last place: 2 to the whole part of
-/// x / ln 2 by exponent bits, and the Taylor series of e^r for the rest, |r| <= ln 2 / 2. Only additions and products,
-/// so that every machine gets the same bits and the compiler can make vectors of it.
-#[inline(always)]
-pub(super) fn exponential(x: f32) -> f32 {
-    // Adding and taking away 1.5 * 2^23 rounds to a whole number.
-    const ROUND: f32 = 12_582_912.0;
-    // What is below is replaced in the end, whatever becomes of it before.
-    let whole = x * std::f32::consts::LOG2_E + ROUND;
-    let power = whole - ROUND;
-    // ln 2 is the difference of the two: the first has so few bits that its product with the power is exact.
-    const LN_2_HIGH: f32 = 355.0 / 512.0;
-    const LN_2_LOW: f32 = 2.121_944_4e-4;
-    let r = (x - power * LN_2_HIGH) + power * LN_2_LOW;
-    let series =
-        1.0 + r * (1.0 + r * (0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0))))));
-    let scale = f32::from_bits((whole.to_bits().wrapping_add(127)) << 23);
-    if x > EXPONENT_MIN { series * scale } else { 0.0 }
+    for at in 0..rest.len() {
+        out[count] = (chunks.len() * LANES + at) as u32;
+        count += usize::from(rest[at] != 0);
+    }
+    count
 }

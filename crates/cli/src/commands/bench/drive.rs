@@ -3,13 +3,15 @@
 use std::time::Instant;
 
 use anyhow::bail;
-use kauri_engine::{Batch, Choice, Engine, Error, OpCost, Options};
+use kauri_engine::{AdapterFile, Applied, Batch, Choice, Engine, Error, OpCost, Options};
 
 use crate::failure::BadInput;
 
 /// A model and the sequences that are measured on it.
 pub struct Driver {
     engine: Engine,
+    /// What every sequence has of adapters.
+    adapters: Vec<Applied>,
     batch: Batch,
     batch_tokens: usize,
     /// The pages of each sequence: enough for a whole window.
@@ -23,12 +25,17 @@ pub struct Driver {
 pub(super) struct Random(u64);
 
 impl Driver {
-    /// Loads the model called `name` for `options.sequences` sequences of `needed_tokens` each. Without a window in the
+    /// Loads the model called `name`, with adapters that every sequence has, for `options.sequences` sequences of `needed_tokens` each. Without a window in the
     /// options the model's own is taken.
     ///
     /// # Errors
     /// When the model cannot be loaded, or the tokens do not fit its window.
-    pub fn load(name: Option<&str>, options: &Options, needed_tokens: u32) -> anyhow::Result<Self> {
+    pub fn load(
+        name: Option<&str>,
+        options: &Options,
+        adapters: &[AdapterFile],
+        needed_tokens: u32,
+    ) -> anyhow::Result<Self> {
         let too_small = |whose: &str, window: u32| {
             BadInput(format!(
                 "these sizes need a window of {needed_tokens} tokens, but {whose} is {window}; ask for fewer tokens"
@@ -37,7 +44,7 @@ impl Driver {
         if let Some(window) = options.context_tokens.filter(|&window| window < needed_tokens) {
             bail!(too_small("--context", window));
         }
-        let mut engine = match Engine::load(name, options) {
+        let mut engine = match Engine::load_with(name, options, adapters) {
             Err(Error::Window(window)) if window.asked == needed_tokens => {
                 bail!(too_small("the model's", window.trained))
             }
@@ -53,6 +60,7 @@ impl Driver {
         let pages_each = plan.pages / options.sequences;
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         Ok(Self {
+            adapters: engine.applied(None)?,
             batch: Batch::default(),
             batch_tokens: plan.batch_tokens as usize,
             pages: (0..options.sequences)
@@ -125,6 +133,7 @@ impl Driver {
     fn push(&mut self, sequence: usize, tokens: &[u32], depth: u32, outputs: usize) {
         let reach = self.engine.window_tokens();
         self.batch.push(tokens, depth, &self.pages[sequence], sequence as u32, reach, outputs);
+        self.batch.adapt(&self.adapters);
     }
 
     /// Runs the batch, empties it, and keeps the tokens that were chosen where every sequence got one.

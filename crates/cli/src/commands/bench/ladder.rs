@@ -116,7 +116,7 @@ fn load(arguments: &Arguments, rung: &Rung) -> anyhow::Result<Driver> {
         full_precision: !rung.stored,
         ..own
     };
-    Driver::load(arguments.model.located()?.as_deref(), &options, needed)
+    Driver::load(arguments.model.located()?.as_deref(), &options, &[], needed)
 }
 
 fn climb(driver: &mut Driver, arguments: &Arguments, rung: &Rung, status: &Status) -> anyhow::Result<Reached> {

@@ -8,6 +8,7 @@ use super::statistics::median;
 use super::terminal::Status;
 use super::{Output, Paging, TOKENS_MAX, check_size, report};
 use crate::failure::BadInput;
+use crate::lora_options::LoraOptions;
 use crate::model_options::ModelOptions;
 
 /// Sequences that a bench keeps at once: each has a window of cache.
@@ -20,6 +21,9 @@ const REPEAT_MAX: u32 = 1000;
 pub struct SpeedArguments {
     #[command(flatten)]
     pub model: ModelOptions,
+
+    #[command(flatten)]
+    pub lora: LoraOptions,
 
     /// Tokens of the prompt that is read.
     #[arg(long, value_name = "P", default_value_t = 512)]
@@ -102,7 +106,8 @@ pub struct Frontier {
 /// As [`super::run`].
 pub fn run(arguments: &SpeedArguments) -> anyhow::Result<()> {
     let needed = arguments.needed_tokens()?;
-    let mut driver = Driver::load(arguments.model.located()?.as_deref(), &arguments.options(needed), needed)?;
+    let (path, adapters) = (arguments.model.located()?, arguments.lora.applied());
+    let mut driver = Driver::load(path.as_deref(), &arguments.options(needed), &adapters, needed)?;
     arguments.output.check()?;
     let speed = measure(&mut driver, arguments)?;
     arguments.output.draw(|| report::picture(&speed, arguments))?;

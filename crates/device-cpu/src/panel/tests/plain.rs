@@ -64,6 +64,7 @@ unsafe impl Vector for Plain {
     const STRIPS: usize = 1;
     const FLOAT_STRIPS: usize = 1;
     const TOKENS: usize = 8;
+    const EIGHT: bool = false;
     type Float = [f32; 16];
     type Int = [i32; 16];
     type Bytes = [[u8; 4]; 16];

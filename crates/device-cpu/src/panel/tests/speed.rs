@@ -1,60 +1,82 @@
-//! How fast products are on this machine, one thread, everything in cache: printed, nothing is asserted. Run by hand:
-//! `cargo test --release -p kauri-device-cpu --lib -- --ignored --nocapture products_speed`.
+//! How fast products are on this machine: printed, nothing is asserted. Run by hand:
+//! `cargo test --release -p kauri-device-cpu --lib -- --ignored --nocapture products_`.
 
 use std::time::Instant;
 
 use super::*;
 use crate::ceilings;
 
+/// Rows and columns of a matrix that the second-level cache holds.
+const ROWS: usize = 2048;
+const COLUMNS: usize = 1024;
+
+/// One thread, everything in cache.
 #[test]
 #[ignore = "measures, run by hand"]
 fn products_speed() {
-    speed(Kernels::new(Isa::best()).expect("the best that this CPU has"));
-}
-
-fn speed(kernels: Kernels) {
+    let kernels = Kernels::new(Isa::best()).expect("the best that this CPU has");
     let (name, run) = ceilings::arithmetic(kernels.isa());
     let peak = ceilings::operations(&mut Pool::new(1), run);
     println!("{name}: {:.0} Gop/s", peak / 1e9);
-    let (rows, columns) = (2048, 1024);
     for quant in [Quant::Q8_0, Quant::Q4_0, Quant::Q4_K, Quant::Q6_K, Quant::BF16] {
-        for tokens in [1, 8, 512] {
+        for tokens in [1, 2, 4, 8, 16, 512] {
             let random = &mut Random(7);
-            let linear = normal_matrix(quant, rows, columns, random);
-            let x = activations(tokens, columns, random);
-            let mut scratch = Scratch::new(kernels, tokens, columns, 0, 1);
-            let mut out = vec![0.0; tokens * rows];
-            let mut pool = Pool::new(1);
-            let mut seconds = f64::MAX;
-            for _ in 0..if tokens < 100 { 200 } else { 20 } {
-                let start = Instant::now();
-                matmul::linear(
-                    &mut pool,
-                    &mut scratch,
-                    &x,
-                    tokens,
-                    &mut [Job { linear: &linear, gate: None, finish: Finish::Store, out: &mut out }],
-                );
-                seconds = seconds.min(start.elapsed().as_secs_f64());
-            }
-            let operations = 2.0 * (rows * columns * tokens) as f64 / seconds;
-            println!(
-                "{:5} {tokens:4} tokens: {:6.1} Gop/s, {:4.1}% of the peak; {:5.2} billion weights/s, {:4.1} GB/s",
-                quant.name(),
-                operations / 1e9,
-                100.0 * operations / peak,
-                (rows * columns) as f64 / seconds / 1e9,
-                linear.weight.matrix().data.len() as f64 / seconds / 1e9
-            );
+            let linear = normal_matrix(quant, 1, random);
+            let all = seconds(&linear, (kernels, 1), tokens, if tokens < 100 { 200 } else { 20 });
+            let operations = 2.0 * (ROWS * COLUMNS * tokens) as f64 / all[0];
+            println!("{}, {:4.1}% of the peak", rates(&linear, tokens, all[0]), 100.0 * operations / peak);
         }
     }
 }
 
-/// A matrix as models have them; the blocks of [`matrix`] hold numbers so small that they slow the CPU down.
-fn normal_matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> Linear<Weight> {
-    let values: Vec<f32> = (0..rows * columns).map(|_| 0.02 * random.normal()).collect();
+/// All threads, weights of 160 MB: the median of seven, and the quickest.
+#[test]
+#[ignore = "measures, run by hand"]
+fn products_from_memory() {
+    let kernels = Kernels::new(Isa::best()).expect("the best that this CPU has");
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    for quant in [Quant::Q8_0, Quant::Q4_0, Quant::Q4_K, Quant::Q6_K, Quant::BF16] {
+        let random = &mut Random(7);
+        let copies = 160_000_000 / normal_matrix(quant, 1, random).weight.matrix().data.len();
+        let linear = normal_matrix(quant, copies, random);
+        for tokens in [1, 2, 4, 8, 16] {
+            let all = seconds(&linear, (kernels, threads), tokens, 7);
+            println!("{}; quickest: {}", rates(&linear, tokens, all[3]), rates(&linear, tokens, all[0]));
+        }
+    }
+}
+
+/// What so many seconds mean.
+fn rates(linear: &Linear<Weight>, tokens: usize, seconds: f64) -> String {
+    let Matrix { quant, rows, columns, data } = linear.weight.matrix();
+    let weights = (rows * columns) as f64 / seconds / 1e9;
+    let (name, operations, bytes) = (quant.name(), 2.0 * tokens as f64 * weights, data.len() as f64 / seconds / 1e9);
+    format!("{name:5} {tokens:4} tokens: {operations:6.1} Gop/s, {weights:5.2} billion weights/s, {bytes:4.1} GB/s")
+}
+
+/// The seconds that the product with so many tokens takes each time, in order of size.
+fn seconds(linear: &Linear<Weight>, (kernels, threads): (Kernels, usize), tokens: usize, times: usize) -> Vec<f64> {
+    let (rows, columns) = (linear.rows as usize, linear.columns as usize);
+    let x = activations(tokens, columns, &mut Random(11));
+    let mut scratch = Scratch::new(kernels, tokens, columns, 0, threads);
+    let (mut pool, mut out) = (Pool::new(threads), vec![0.0; tokens * rows]);
+    let mut once = || {
+        let start = Instant::now();
+        let job = Job { linear, gate: None, finish: Finish::Store, out: &mut out };
+        matmul::linear(&mut pool, &mut scratch, &x, tokens, &mut [job]);
+        start.elapsed().as_secs_f64()
+    };
+    let mut all: Vec<f64> = (0..times).map(|_| once()).collect();
+    all.sort_by(f64::total_cmp);
+    all
+}
+
+/// A matrix as models have them, so many times below itself; the blocks of [`matrix`] hold numbers so small that they slow the CPU down.
+fn normal_matrix(quant: Quant, copies: usize, random: &mut Random) -> Linear<Weight> {
+    let values: Vec<f32> = (0..ROWS * COLUMNS).map(|_| 0.02 * random.normal()).collect();
     let mut data = Vec::new();
-    quant.quantise(&values, columns, None, &mut data).expect("whole blocks");
-    let weight = Weight::Matrix(Matrix { quant, rows, columns, data: data.into() });
-    Linear { rows: rows as u32, columns: columns as u32, weight, bias: None }
+    quant.quantise(&values, COLUMNS, None, &mut data).expect("whole blocks");
+    let (rows, data) = (ROWS * copies, data.repeat(copies));
+    let weight = Weight::Matrix(Matrix { quant, rows, columns: COLUMNS, data: data.into() });
+    Linear { rows: rows as u32, columns: COLUMNS as u32, weight, bias: None }
 }

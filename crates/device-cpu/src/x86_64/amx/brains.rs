@@ -60,6 +60,7 @@ impl Multiply<Avx512> for Brains {
     const PACKING: Packing = Packing::Thirds;
     const COLUMNS: usize = CHUNK;
     const COLUMNS_FOR_FEW: usize = CHUNK;
+    const FILLING: usize = 0;
 
     fn row_bytes(columns: usize) -> usize {
         columns * 2
