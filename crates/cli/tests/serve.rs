@@ -574,18 +574,7 @@ fn models_are_loaded_when_they_are_asked_for() {
     };
     states_are(["loaded", "loaded", "unloaded"]);
     let heard = changes(&server);
-    let hears = |expected: &[(&str, &str)]| {
-        for &(id, state) in expected {
-            let mut change = heard.recv_timeout(Duration::from_mins(1)).expect("a change");
-            // What is over at once may be told by its end alone.
-            if change["state"] == "loading" && state != "loading" {
-                change = heard.recv_timeout(Duration::from_mins(1)).expect("a change");
-            }
-            assert_eq!((&change["id"], &change["state"]), (&json!(id), &json!(state)), "{change}");
-            assert_eq!(change["reason"].is_string(), state == "failed", "{change}");
-        }
-    };
-    hears(&[("a", "loaded"), ("b", "loaded"), ("other", "unloaded")]);
+    hears(&heard, &[("a", "loaded"), ("b", "loaded"), ("other", "unloaded")]);
     let long =
         json!({ "model": "a", "max_tokens": 300, "stream": true, "temperature": 1, "logit_bias": { "2": -100 } });
     let long = chat("Tell me a story.", &long).to_string();
@@ -599,7 +588,7 @@ fn models_are_loaded_when_they_are_asked_for() {
     let answer = ask("other");
     assert!(answer["model"] == "other" && content(&answer).contains("inference engine"), "{answer}");
     states_are(["unloaded", "loaded", "loaded"]);
-    hears(&[("other", "loading"), ("a", "unloaded"), ("other", "loaded")]);
+    hears(&heard, &[("other", "loading"), ("a", "unloaded"), ("other", "loaded")]);
     let mut rest = String::new();
     stream.read_to_string(&mut rest).expect("the rest");
     let end = &rest[rest.len().saturating_sub(600)..];
@@ -614,31 +603,55 @@ fn models_are_loaded_when_they_are_asked_for() {
     let failed = server.post(CHAT, &chat("?", &json!({ "model": "a" })));
     assert!(failed.status == 503 && failed.headers.contains("retry-after"), "{failed:?}");
     states_are(["failed", "loaded", "loaded"]);
-    hears(&[("a", "failed")]);
+    hears(&heard, &[("a", "failed")]);
     assert_eq!(ask("b")["model"], "b");
-    // A model is let go of when its time is over, but not while it answers.
-    let mut answering = server.connect();
-    let body = chat(
-        "Tell me a story.",
-        &json!({ "model": "b", "max_tokens": 1900, "stream": true, "logit_bias": { "2": -100 } }),
-    );
-    answering.write_all(server.text("POST", CHAT, &[], &body.to_string()).as_bytes()).expect("sent");
-    answering.read_exact(&mut some).expect("a beginning");
+    // A model is let go of when its time is over.
     server.ask("/api/generate", &json!({ "model": "b", "keep_alive": 0 }));
-    // It is looked at once a second.
-    std::thread::sleep(Duration::from_millis(2500));
-    states_are(["failed", "loaded", "loaded"]);
-    drop(answering);
     let start = Instant::now();
     while states()[1].1 != "unloaded" {
         assert!(start.elapsed() < Duration::from_secs(10), "it stays");
         std::thread::sleep(Duration::from_millis(50));
     }
-    hears(&[("b", "unloaded")]);
+    hears(&heard, &[("b", "unloaded")]);
     // Nobody waits for who listens.
     server.terminate();
     assert_eq!(server.wait(), Some(0));
     assert!(heard.recv().is_err(), "the stream is over, and nothing else was said");
+}
+
+#[test]
+fn a_model_that_answers_is_not_let_go_of() {
+    let server = Server::start(&[]);
+    let state = || server.get("/v1/models").json()["data"][0]["state"].clone();
+    let mut answering = server.connect();
+    let long = json!({ "max_tokens": 1900, "stream": true, "logit_bias": { "2": -100 } });
+    let text = server.text("POST", CHAT, &[], &chat("Tell me a story.", &long).to_string());
+    answering.write_all(text.as_bytes()).expect("sent");
+    answering.read_exact(&mut [0; 600]).expect("a beginning");
+    server.ask("/api/generate", &json!({ "model": "kauri-nano", "keep_alive": 0 }));
+    // It is looked at once a second; the answer goes on, for it is not read.
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(state(), "loaded");
+    drop(answering);
+    let start = Instant::now();
+    while state() != "unloaded" {
+        assert!(start.elapsed() < Duration::from_secs(10), "it stays");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Hears these changes next, one after the other.
+fn hears(heard: &Receiver<Json>, expected: &[(&str, &str)]) {
+    let next = || heard.recv_timeout(Duration::from_mins(1)).expect("a change");
+    for &(id, state) in expected {
+        let mut change = next();
+        // What is over at once may be told by its end alone.
+        if change["state"] == "loading" && state != "loading" {
+            change = next();
+        }
+        assert_eq!((&change["id"], &change["state"]), (&json!(id), &json!(state)), "{change}");
+        assert_eq!(change["reason"].is_string(), state == "failed", "{change}");
+    }
 }
 
 /// What `/events` says from now on.
