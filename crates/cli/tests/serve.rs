@@ -2,6 +2,7 @@
 
 mod kauri;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -496,10 +497,54 @@ fn the_other_dialects_say_the_same_in_their_own_words() {
         (&response["output"][0]["content"][0]["text"], &response["status"]),
         (&json!(expected), &json!("completed"))
     );
+    for question in ["What is kauri?", "What is a kauri?", "Hello!"] {
+        streams_say_what_whole_answers_say(&server, question);
+    }
     let kept = server.post("/v1/responses", &json!({ "input": "?", "previous_response_id": "resp_1" }));
     assert_eq!((kept.status, &kept.json()["error"]["param"]), (400, &json!("previous_response_id")));
     let filled = server.ask("/infill", &json!({ "input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 8, "temperature": 0 }));
     assert!(filled["content"].is_string() && filled["tokens_predicted"].as_u64() <= Some(8), "{filled}");
+}
+
+#[test]
+fn no_part_of_a_stop_string_is_streamed() {
+    let server = Server::start(&[]);
+    let text = content(&server.ask(CHAT, &chat("What is kauri?", &json!({})))).to_owned();
+    // From within a word to within another: pieces of text end between.
+    for (start, end) in [(5, 25), (13, 40), (text.len() - 12, text.len() - 1)] {
+        let wanted = json!({ "stop": text[start..end], "stream": true });
+        let events = server.post(CHAT, &chat("What is kauri?", &wanted)).events();
+        let pieces = events.iter().filter_map(|event| event["choices"][0]["delta"]["content"].as_str());
+        assert_eq!(pieces.collect::<String>(), text[..start], "up to {:?}", &text[start..end]);
+        let reason = events.iter().find_map(|event| event["choices"][0]["finish_reason"].as_str());
+        assert_eq!(reason, Some("stop"));
+    }
+}
+
+/// The dialects whose streams are events with names: the pieces, and what it took.
+fn streams_say_what_whole_answers_say(server: &Server, question: &str) {
+    let events = |path: &str, mut body: Json| -> Vec<Json> {
+        body["stream"] = json!(true);
+        let said = server.post(path, &body);
+        let data = said.body.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).expect("JSON")).collect()
+    };
+    let pieces = |events: &[Json], kind: &str, path: &str| -> String {
+        let pieces = events.iter().filter(|event| event["type"] == kind);
+        pieces.map(|event| event.pointer(path).and_then(Json::as_str).expect("a piece")).collect()
+    };
+    let body = json!({ "messages": [{ "role": "user", "content": question }], "temperature": 0, "max_tokens": 40 });
+    let (whole, told) = (server.ask("/v1/messages", &body), events("/v1/messages", body));
+    assert_eq!(json!(pieces(&told, "content_block_delta", "/delta/text")), whole["content"][0]["text"]);
+    let end = told.iter().find(|event| event["type"] == "message_delta").expect("an end");
+    assert_eq!(end["usage"]["output_tokens"], whole["usage"]["output_tokens"], "{end}");
+
+    let body = json!({ "input": question, "temperature": 0, "max_output_tokens": 40 });
+    let (whole, told) = (server.ask("/v1/responses", &body), events("/v1/responses", body));
+    let text = json!(pieces(&told, "response.output_text.delta", "/delta"));
+    assert_eq!(text, whole["output"][0]["content"][0]["text"]);
+    let end = told.last().expect("an end");
+    assert_eq!(end["response"]["usage"]["output_tokens"], whole["usage"]["output_tokens"], "{end}");
 }
 
 #[test]
@@ -529,14 +574,7 @@ fn models_are_loaded_when_they_are_asked_for() {
     };
     states_are(["loaded", "loaded", "unloaded"]);
     let heard = changes(&server);
-    let hears = |expected: &[(&str, &str)]| {
-        for &(id, state) in expected {
-            let change = heard.recv_timeout(Duration::from_mins(1)).expect("a change");
-            assert_eq!((&change["id"], &change["state"]), (&json!(id), &json!(state)), "{change}");
-            assert_eq!(change["reason"].is_string(), state == "failed", "{change}");
-        }
-    };
-    hears(&[("a", "loaded"), ("b", "loaded"), ("other", "unloaded")]);
+    hears(&heard, &[("a", "loaded"), ("b", "loaded"), ("other", "unloaded")]);
     let long =
         json!({ "model": "a", "max_tokens": 300, "stream": true, "temperature": 1, "logit_bias": { "2": -100 } });
     let long = chat("Tell me a story.", &long).to_string();
@@ -550,7 +588,7 @@ fn models_are_loaded_when_they_are_asked_for() {
     let answer = ask("other");
     assert!(answer["model"] == "other" && content(&answer).contains("inference engine"), "{answer}");
     states_are(["unloaded", "loaded", "loaded"]);
-    hears(&[("other", "loading"), ("a", "unloaded"), ("other", "loaded")]);
+    hears(&heard, &[("other", "loading"), ("a", "unloaded"), ("other", "loaded")]);
     let mut rest = String::new();
     stream.read_to_string(&mut rest).expect("the rest");
     let end = &rest[rest.len().saturating_sub(600)..];
@@ -565,7 +603,7 @@ fn models_are_loaded_when_they_are_asked_for() {
     let failed = server.post(CHAT, &chat("?", &json!({ "model": "a" })));
     assert!(failed.status == 503 && failed.headers.contains("retry-after"), "{failed:?}");
     states_are(["failed", "loaded", "loaded"]);
-    hears(&[("a", "loading"), ("a", "failed")]);
+    hears(&heard, &[("a", "failed")]);
     assert_eq!(ask("b")["model"], "b");
     // A model is let go of when its time is over.
     server.ask("/api/generate", &json!({ "model": "b", "keep_alive": 0 }));
@@ -574,11 +612,46 @@ fn models_are_loaded_when_they_are_asked_for() {
         assert!(start.elapsed() < Duration::from_secs(10), "it stays");
         std::thread::sleep(Duration::from_millis(50));
     }
-    hears(&[("b", "unloaded")]);
+    hears(&heard, &[("b", "unloaded")]);
     // Nobody waits for who listens.
     server.terminate();
     assert_eq!(server.wait(), Some(0));
     assert!(heard.recv().is_err(), "the stream is over, and nothing else was said");
+}
+
+#[test]
+fn a_model_that_answers_is_not_let_go_of() {
+    let server = Server::start(&[]);
+    let state = || server.get("/v1/models").json()["data"][0]["state"].clone();
+    let mut answering = server.connect();
+    let long = json!({ "max_tokens": 1900, "stream": true, "logit_bias": { "2": -100 } });
+    let text = server.text("POST", CHAT, &[], &chat("Tell me a story.", &long).to_string());
+    answering.write_all(text.as_bytes()).expect("sent");
+    answering.read_exact(&mut [0; 600]).expect("a beginning");
+    server.ask("/api/generate", &json!({ "model": "kauri-nano", "keep_alive": 0 }));
+    // It is looked at once a second; the answer goes on, for it is not read.
+    std::thread::sleep(Duration::from_millis(2500));
+    assert_eq!(state(), "loaded");
+    drop(answering);
+    let start = Instant::now();
+    while state() != "unloaded" {
+        assert!(start.elapsed() < Duration::from_secs(10), "it stays");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Hears these changes next, one after the other.
+fn hears(heard: &Receiver<Json>, expected: &[(&str, &str)]) {
+    let next = || heard.recv_timeout(Duration::from_mins(1)).expect("a change");
+    for &(id, state) in expected {
+        let mut change = next();
+        // What is over at once may be told by its end alone.
+        if change["state"] == "loading" && state != "loading" {
+            change = next();
+        }
+        assert_eq!((&change["id"], &change["state"]), (&json!(id), &json!(state)), "{change}");
+        assert_eq!(change["reason"].is_string(), state == "failed", "{change}");
+    }
 }
 
 /// What `/events` says from now on.
@@ -587,10 +660,25 @@ fn changes(server: &Server) -> Receiver<Json> {
     let mut stream = server.connect();
     stream.write_all(server.text("GET", "/events", &[], "").as_bytes()).expect("sent");
     std::thread::spawn(move || {
+        // What was heard last of each model: how far it is, while it is loaded.
+        let mut loading: BTreeMap<String, f64> = BTreeMap::new();
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            if let Some(data) = line.strip_prefix("data: ") {
-                _ = sender.send(serde_json::from_str(data).expect("JSON"));
+            let Some(data) = line.strip_prefix("data: ") else { continue };
+            let change: Json = serde_json::from_str(data).expect("JSON");
+            let id = change["id"].as_str().expect("a name").to_owned();
+            let before = loading.remove(&id);
+            if change["state"] == "loading" {
+                let progress = change["progress"].as_f64().expect("how far it is");
+                assert!(progress <= 1.0 && before.is_none_or(|before| before < progress), "{before:?} and {change}");
+                loading.insert(id, progress);
+                // That it comes along is said as often as it does.
+                if before.is_some() {
+                    continue;
+                }
+            } else {
+                assert!(change["progress"].is_null(), "{change}");
             }
+            _ = sender.send(change);
         }
     });
     receiver

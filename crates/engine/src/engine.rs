@@ -24,6 +24,11 @@ use crate::fitting::{self, Misfit, OnGpu};
 use crate::reader;
 use crate::session::Session;
 
+/// How much is brought into memory before anybody hears of it.
+const READ_AHEAD_BYTES: usize = 16 << 20;
+/// The least that a system maps at a time.
+const SYSTEM_PAGE_BYTES: usize = 4096;
+
 /// What is settled when a model is loaded. The defaults suit one person at a terminal.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each says one thing, and none excludes another")]
@@ -118,6 +123,8 @@ pub struct Engine {
     /// What is remembered outside of the cache.
     pub(crate) store: Option<Store>,
     pub(crate) full_precision: bool,
+    /// Whether the weights are used where the files are mapped, and there is room for all of them.
+    is_mapped: bool,
     pub(crate) adapters: Arc<Adapters>,
     /// Made when the first grammar comes.
     pub(crate) grammars: Arc<OnceLock<Compiler>>,
@@ -236,6 +243,7 @@ impl Engine {
             window_tokens,
             store: None,
             full_precision: options.full_precision,
+            is_mapped: fitted.on_cpu && fitted.fits() && !options.full_precision,
             adapters: Arc::new(adapters),
             grammars: Arc::default(),
             threads,
@@ -340,6 +348,23 @@ impl Engine {
     /// them.
     pub(crate) fn snapshot_pages(&self, wished: u32) -> u32 {
         wished.max(self.executor.plan().ring.map_or(1, |ring| ring.pages))
+    }
+
+    /// Brings the weights into memory, where they are used from there and fit: the first answer does not wait for the disk then. `told` hears
+    /// again and again how many of their bytes are there, and how many there are; on a GPU nothing, for loading has brought them already.
+    pub fn read_ahead(&self, told: &mut dyn FnMut(u64, u64)) {
+        if !self.is_mapped {
+            return;
+        }
+        let tensors = self.checkpoint.tensors.values();
+        let all = tensors.clone().map(|tensor| tensor.data.len() as u64).sum();
+        let mut read = 0;
+        for piece in tensors.flat_map(|tensor| tensor.data.chunks(READ_AHEAD_BYTES)) {
+            // A byte of each page of the system is enough.
+            std::hint::black_box(piece.iter().step_by(SYSTEM_PAGE_BYTES).fold(0, |sum, byte| sum ^ byte));
+            read += piece.len() as u64;
+            told(read, all);
+        }
     }
 
     /// What loading took.

@@ -303,3 +303,15 @@ fn a_full_queue_says_so_and_a_service_that_is_dropped_ends_its_answers() {
         assert!(matches!(end, Err(Error::Stopped)), "{end:?}");
     }
 }
+
+#[test]
+fn reading_ahead_comes_to_the_end_of_all_weights() {
+    let engine = engine(None, &options(1, 64));
+    let (mut heard, mut bytes) = (vec![0], 0);
+    engine.read_ahead(&mut |read, all| {
+        heard.push(read);
+        bytes = all;
+    });
+    assert!(heard.len() > 2 && heard.is_sorted_by(|before, after| before < after), "{heard:?}");
+    assert_eq!(heard.last(), Some(&bytes));
+}

@@ -3,6 +3,7 @@
 //! A model that is let go of is out of the table at once and ends when the last answer that it writes is over. The one that is asked for is
 //! loaded before another goes, so that a load that fails costs nobody anything.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -96,7 +97,8 @@ pub struct Known {
 struct Slot {
     known: Known,
     resident: Option<Arc<Resident>>,
-    is_loading: bool,
+    /// How much of it is in memory, in hundredths, while it is loaded.
+    loading: Option<Arc<AtomicU32>>,
     failure: Option<String>,
     asked: Option<Instant>,
     /// How long it stays when nobody asks, where a client said so.
@@ -116,7 +118,7 @@ pub enum Keep {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Unloaded,
-    Loading,
+    Loading { percent: u32 },
     Loaded,
     Failed(String),
 }
@@ -175,7 +177,7 @@ impl Models {
         let look = |entry: &Entry| Slot::find(entry).map_err(|error| Box::new((entry.clone(), error)));
         let mut slots = entries.iter().map(look).collect::<Result<Vec<Slot>, _>>()?;
         for slot in slots.iter_mut().take(loading.loaded_max) {
-            let resident = Resident::load(&slot.known, &loading);
+            let resident = Resident::load(&slot.known, &loading, None);
             let resident = resident.map_err(|error| Box::new((slot.known.entry.clone(), error)))?;
             (slot.resident, slot.asked) = (Some(Arc::new(resident)), Some(Instant::now()));
         }
@@ -236,9 +238,15 @@ impl Models {
             Taken::Loaded(resident) => return Ok(resident),
             Taken::Known(known) => known,
         };
-        self.change(&known.entry, |slot| slot.is_loading = true);
-        let (wanted, loading) = (known.clone(), self.loading.clone());
-        let loaded = blocking(move || Resident::load(&wanted, &loading)).await;
+        let percent = Arc::<AtomicU32>::default();
+        self.change(&known.entry, |slot| slot.loading = Some(Arc::clone(&percent)));
+        let (wanted, loading, changes) = (known.clone(), self.loading.clone(), self.changes.clone());
+        let told = move |now: u32| {
+            if percent.swap(now, Ordering::Relaxed) != now {
+                changes.send_replace(());
+            }
+        };
+        let loaded = blocking(move || Resident::load(&wanted, &loading, Some(&told))).await;
         let failure = match loaded {
             Ok(Ok(resident)) => {
                 let resident = Arc::new(resident);
@@ -247,7 +255,7 @@ impl Models {
                 if let Some(place) = slots.iter().position(|slot| slot.known.entry == known.entry) {
                     let slot = &mut slots[place];
                     (slot.resident, slot.asked) = (Some(Arc::clone(&resident)), Some(Instant::now()));
-                    (slot.is_loading, slot.failure) = (false, None);
+                    (slot.loading, slot.failure) = (None, None);
                     self.make_room(&mut slots, place);
                 }
                 drop(slots);
@@ -258,7 +266,7 @@ impl Models {
             Err(problem) => problem.message,
         };
         let message = format!("{:?} cannot be loaded: {failure}", known.entry.name);
-        self.change(&known.entry, |slot| (slot.is_loading, slot.failure) = (false, Some(failure)));
+        self.change(&known.entry, |slot| (slot.loading, slot.failure) = (None, Some(failure)));
         Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message)
             .with_code("model_not_loaded")
             .retry_after(LOAD_RETRY_S))
@@ -421,7 +429,7 @@ impl Slot {
         let facts = Arc::new(kauri_engine::inspect(Some(&entry.source))?);
         let known = Known { entry: entry.clone(), facts, found_s: now_s() };
         let scales = entry.adapters.iter().map(|file| if file.always { file.scale } else { 0.0 }).collect();
-        Ok(Self { known, resident: None, is_loading: false, failure: None, asked: None, keep: None, scales })
+        Ok(Self { known, resident: None, loading: None, failure: None, asked: None, keep: None, scales })
     }
 
     /// What a request has of its adapters that says nothing of them.
@@ -437,11 +445,11 @@ impl Slot {
     }
 
     fn state(&self) -> State {
-        match (&self.resident, &self.failure) {
-            (Some(_), _) => State::Loaded,
-            (None, _) if self.is_loading => State::Loading,
-            (None, Some(failure)) => State::Failed(failure.clone()),
-            (None, None) => State::Unloaded,
+        match (&self.resident, &self.loading, &self.failure) {
+            (Some(_), _, _) => State::Loaded,
+            (None, Some(percent), _) => State::Loading { percent: percent.load(Ordering::Relaxed) },
+            (None, None, Some(failure)) => State::Failed(failure.clone()),
+            (None, None, None) => State::Unloaded,
         }
     }
 }
@@ -451,17 +459,38 @@ impl State {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Unloaded => "unloaded",
-            Self::Loading => "loading",
+            Self::Loading { .. } => "loading",
             Self::Loaded => "loaded",
             Self::Failed(_) => "failed",
+        }
+    }
+
+    /// Why it could not be loaded, where that is what became of it.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Failed(reason) => Some(reason),
+            Self::Unloaded | Self::Loading { .. } | Self::Loaded => None,
+        }
+    }
+
+    /// How much of it is in memory, from 0 to 1, while it is loaded.
+    pub fn progress(&self) -> Option<f64> {
+        match self {
+            Self::Loading { percent } => Some(f64::from(*percent) / 100.0),
+            Self::Unloaded | Self::Loaded | Self::Failed(_) => None,
         }
     }
 }
 
 impl Resident {
-    fn load(known: &Known, loading: &Loading) -> Result<Self, kauri_engine::Error> {
+    /// Loads a model. Where somebody is told, in hundredths, how much of it is in memory, it is brought there.
+    fn load(known: &Known, loading: &Loading, told: Option<&dyn Fn(u32)>) -> Result<Self, kauri_engine::Error> {
         let entry = &known.entry;
         let mut engine = Engine::load_with(Some(&entry.source), &loading.options, &entry.adapters)?;
+        if let Some(told) = told {
+            engine.read_ahead(&mut |read, all| told((100 * read / all.max(1)) as u32));
+            engine.verify_unchanged()?;
+        }
         engine.remember(&loading.remembering)?;
         Ok(Self {
             name: entry.name.clone(),

@@ -34,8 +34,9 @@ pub(super) struct Steps {
     /// Those whose listeners are behind, by how long.
     parked: VecDeque<Id>,
     parked_max: usize,
-    /// Most requests that wait.
+    /// Most requests that wait, and most that wait or run.
     waiting: u32,
+    requests_max: usize,
     batch: Batch,
     /// Whose the rows of the batch are.
     rows: Vec<Id>,
@@ -112,6 +113,7 @@ impl Steps {
             parked: VecDeque::new(),
             parked_max: serving.waiting.max(running) as usize,
             waiting: serving.waiting,
+            requests_max: serving.waiting.saturating_add(running) as usize,
             batch: Batch::with_room(&plan),
             rows: Vec::with_capacity(running as usize),
             row: vec![0.0; engine.vocab as usize],
@@ -161,6 +163,9 @@ impl Steps {
         let (vocab, window) = (self.engine.vocab, self.engine.window_tokens() as usize);
         if !self.engine.writes {
             return Err(Error::OnlyReads);
+        }
+        if self.live.len() - self.parked.len() >= self.requests_max {
+            return Err(Error::QueueFull { waiting: self.waiting });
         }
         if let Some(&token) = request.prompt.iter().find(|&&token| token >= vocab) {
             return Err(Error::UnknownToken { token, vocab });

@@ -20,11 +20,10 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::document::{Sheet, schema};
-use crate::models;
 use crate::sse::{self, Page, SILENCE_MAX};
 
 /// What becomes of a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = ModelChange)]
 struct Change {
     id: String,
@@ -33,6 +32,9 @@ struct Change {
     /// Why it could not be loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// How much of it is in memory, from 0 to 1, while it is loaded; said again each time that it is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<f64>,
 }
 
 schema!(change_schema, { "type": "string", "enum": ["unloaded", "loading", "loaded", "failed", "gone"] });
@@ -71,16 +73,16 @@ impl Feed {
         let mut page = Page::default();
         let mut before = std::mem::take(&mut self.told);
         for (known, state) in self.app.models.all() {
-            let (id, word) = (known.entry.name, state.word());
-            let reason = if let models::State::Failed(reason) = state { Some(reason) } else { None };
-            let change = Change { id: id.clone(), state: word, reason };
+            let id = known.entry.name;
+            let (reason, progress) = (state.reason().map(str::to_owned), state.progress());
+            let change = Change { id: id.clone(), state: state.word(), reason, progress };
             if before.remove(&id).as_ref() != Some(&change) {
                 page.event(None, &change);
             }
             self.told.insert(id, change);
         }
         for id in before.into_keys() {
-            page.event(None, &Change { id, state: "gone", reason: None });
+            page.event(None, &Change { id, state: "gone", reason: None, progress: None });
         }
         page
     }

@@ -34,6 +34,9 @@ struct Model {
     /// Why it could not be loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// How much of it is in memory, from 0 to 1, while it is loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<f64>,
 }
 
 schema!(pub state_schema, { "type": "string", "enum": ["unloaded", "loading", "loaded", "failed"] });
@@ -54,9 +57,8 @@ pub async fn health() -> Json<Health> {
 
 pub async fn ready(State(app): State<Arc<App>>) -> (StatusCode, Json<Ready>) {
     let model = |(known, state): (models::Known, models::State)| {
-        let word = state.word();
-        let reason = if let models::State::Failed(reason) = state { Some(reason) } else { None };
-        Model { id: known.entry.name, state: word, reason }
+        let (reason, progress) = (state.reason().map(str::to_owned), state.progress());
+        Model { id: known.entry.name, state: state.word(), reason, progress }
     };
     let models = app.models.all().into_iter().map(model).collect();
     if app.is_draining() {
