@@ -10,7 +10,9 @@ use kauri_arch::{
     Shape, StateSpace, TimeMix,
 };
 use kauri_device::rope::Frequencies;
-use kauri_device::{Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Share, Side, Weight, reference};
+use kauri_device::{
+    Adapted, Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Share, Side, Weight, reference,
+};
 use kauri_formats::Quant;
 
 use crate::attend;
@@ -661,7 +663,7 @@ fn cache_bytes(shape: &Shape<Weight>, plan: &Plan) -> u64 {
 fn shares_most(shape: &Shape<Weight>) -> bool {
     let mut plain = true;
     shape.for_each(|weight| match weight {
-        Weight::Matrix(matrix) => {
+        Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => {
             plain &= matches!(matrix.quant, Quant::Q8_0 | Quant::BF16 | Quant::F16 | Quant::F32);
         }
         Weight::Vector(_) => {}
