@@ -389,8 +389,8 @@ template <int DIM> struct Turner {
             __syncwarp();
         }
     }
-    // A head to its place in the cache: as halves, or as codes with a scale for 32.
-    static __device__ __forceinline__ void store(const float* own, const u8* to, const u16* scales, long at) {
+    // A head to its place in the cache: as halves, which go to `tile` too if that is one, or as codes with a scale for 32.
+    static __device__ __forceinline__ void store(const float* own, const u8* to, const u16* scales, long at, u16* tile) {
         const int lane = threadIdx.x & 31;
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
@@ -402,13 +402,14 @@ template <int DIM> struct Turner {
                 if (lane == 0) const_cast<u16*>(scales)[(at + 32 * i) >> 5] = float_to_half(scale);
                 const_cast<u8*>(to)[at + dim] = (u8)code;
             } else if (DIM % 32 == 0 || dim < DIM) {
-                reinterpret_cast<u16*>(const_cast<u8*>(to))[at + dim] = float_to_half(x);
+                const u16 half = float_to_half(x);
+                reinterpret_cast<u16*>(const_cast<u8*>(to))[at + dim] = half;
+                if (tile) tile[dim] = half;
             }
         }
     }
-    // Heads head0 to head0 + heads of a token; with `stores` its key and value too. `place` gives where those go, and is asked late.
-    template <class Place>
-    __device__ __forceinline__ void run(const Attend& p, int token, int head0, int heads, int kv_head, bool stores, const Place& place, u8* memory) const {
+    // Heads head0 to head0 + heads of a token; with `stores` its key and value too, to `place`, and to the row `tile` of a tile if that is one.
+    __device__ __forceinline__ void run(const Attend& p, int token, int head0, int heads, int kv_head, bool stores, long place, u8* tile, u8* memory) const {
         const Turning& t = p.turning;
         const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, tasks = heads + (stores ? 2 : 0);
         u32* queries = reinterpret_cast<u32*>(memory);
@@ -438,10 +439,10 @@ template <int DIM> struct Turner {
                         if (DIM % 64 == 0 || lane + 32 * i < DIM / 2) queries[task * ROW + lane + 32 * i] = pack_half(own[2 * (lane + 32 * i)], own[2 * (lane + 32 * i) + 1]);
                 } else if (task == heads) {
                     turn(t, k_norm, t.k_norm, t.k_epsilon, turns, t.turns, x[k], own);
-                    store(own, p.keys, p.key_scales, place());
+                    store(own, p.keys, p.key_scales, place, reinterpret_cast<u16*>(tile));
                 } else {
                     turn(t, k_norm, false, 0.0f, turns, false, x[k], own);
-                    store(own, p.values, p.value_scales, place());
+                    store(own, p.values, p.value_scales, place, tile ? reinterpret_cast<u16*>(tile + Tiles<DIM>::BYTES) : nullptr);
                 }
             }
         }
@@ -468,8 +469,10 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
     __shared__ int arrived;
     release_next_grid();
     Turner<DIM> turner;
+    // Where this block turns the new token itself, all that it reads besides is older than the step, or than its ropes' angles, which nothing of the step
+    // overtakes: it is under way before the previous grid has ended.
     if (p.turning.key) turner.prepare(p.turning);
-    wait_for_previous_grid();
+    if (!p.turning.key || !p.turning.turns) wait_for_previous_grid();
     const int group = p.heads / p.kv_heads, sixteens = (group + 15) / 16;
     const int kv_head = blockIdx.y / sixteens, head0 = kv_head * group + blockIdx.y % sixteens * 16, heads = min(group - blockIdx.y % sixteens * 16, 16);
     const AttendTile tile = p.tiles[blockIdx.z];
@@ -489,14 +492,22 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
     for (int part = blockIdx.x; part < parts; part += gridDim.x, done++) {
         const int begin = start + part * each, end = min(begin + each, all.last);
         const bool turns = p.turning.key && done == 0, stores = p.turning.key && part == parts - 1;
-        next.begin_tile(p, pages, kv_head, begin, end, memory, 0, stores ? tile.position : -1);
+        // Two tiles at once where a tile's scales need no registers. Of a tile that is copied before the new token is there that token's row is left out.
+        const int late = stores ? tile.position : -1, at_once = p.key_scales || begin + TILE_TOKENS >= end ? 1 : 2;
+        next.begin_tile(p, pages, kv_head, begin, end, memory, 0, late);
+        if (at_once == 2) next.begin_tile(p, pages, kv_head, begin + TILE_TOKENS, end, memory, 1, late);
+        const long place = stores ? next.place(p, pages, kv_head, late, true) : 0;
+        if (done == 0) wait_for_previous_grid();
         if (turns || stores) {
             u8* queries = memory + 4 * Tiles<DIM>::BYTES;
-            turner.run(p, tile.token, head0, heads, kv_head, stores, [&] { return next.place(p, pages, kv_head, tile.position, true); }, queries);
+            const int which = (late - begin) / TILE_TOKENS;
+            const bool missing = stores && which < at_once;
+            u8* row = missing && !p.key_scales ? memory + which * 2 * Tiles<DIM>::BYTES + (late - begin) % TILE_TOKENS * Tiles<DIM>::ROW : nullptr;
+            turner.run(p, tile.token, head0, heads, kv_head, stores, place, row, queries);
             // What this block has stored it copies itself, now or with a later tile.
             __threadfence_block();
             __syncthreads();
-            if (stores) next.template begin_tile<true>(p, pages, kv_head, begin, end, memory, 0, tile.position);
+            if (missing && !row) next.template begin_tile<true>(p, pages, kv_head, begin, end, memory, 0, late);
             Turner<DIM>::load(queries, heads, q);
         } else if (done == 0) {
             const float* at[2];
@@ -513,7 +524,7 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
         for (int first = begin; first < end; first += TILE_TOKENS, turn ^= 1) {
             old = next;
             const bool more = first + TILE_TOKENS < end;
-            if (more) next.begin_tile(p, pages, kv_head, first + TILE_TOKENS, end, memory, turn ^ 1);
+            if (more && (first > begin || at_once == 1)) next.begin_tile(p, pages, kv_head, first + TILE_TOKENS, end, memory, turn ^ 1);
             const u32 here = shared_at(Copier<DIM>::end_tile(p, old, memory, turn, more)) + warp * 16 * Tiles<DIM>::ROW;
             if (first + warp * 16 < end) take_in<DIM, 2>(p, q, here, here + Tiles<DIM>::BYTES, first + warp * 16, sight, rows);
             __syncthreads();

@@ -14,23 +14,31 @@ struct RowOutputs {
     int halves_stride;   // a multiple of 8
 };
 
+// Four values to codes; eight neighbouring lanes hold a block of 32, and are all here. `meta` is that of the block, in the first of them.
+static __device__ __forceinline__ u32 round_four(float4 v, BlockMeta& meta) {
+    // Eight lanes at a time: others of the warp may be elsewhere.
+    const u32 eight = 0xffu << (threadIdx.x & 24);
+    float most = fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
+#pragma unroll
+    for (int o = 4; o > 0; o >>= 1) most = fmaxf(most, __shfl_xor_sync(eight, most, o));
+    const float inverse = most > 0.0f ? 127.0f / most : 0.0f;
+    const int a = __float2int_rn(v.x * inverse), b = __float2int_rn(v.y * inverse), c = __float2int_rn(v.z * inverse), d = __float2int_rn(v.w * inverse);
+    int sum = a + b + c + d;
+    sum += __shfl_xor_sync(eight, sum, 1);
+    sum += __shfl_xor_sync(eight, sum, 2);
+    const int other = __shfl_xor_sync(eight, sum, 4);
+    meta = {most / 127.0f, {(short)sum, (short)other}};
+    return (a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
+}
+
 // Writes four values; eight neighbouring lanes hold a block of 32, and all lanes of the warp are here. `live`: these are values of the row.
 static __device__ __forceinline__ void write_four(const RowOutputs& to, size_t row, int columns, int column, float4 v, bool live) {
     if (to.codes) {
-        // Eight lanes at a time: others of the warp may be elsewhere.
-        const u32 eight = 0xffu << (threadIdx.x & 24);
-        float most = fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
-#pragma unroll
-        for (int o = 4; o > 0; o >>= 1) most = fmaxf(most, __shfl_xor_sync(eight, most, o));
-        const float scale = most / 127.0f, inverse = most > 0.0f ? 127.0f / most : 0.0f;
-        const int a = __float2int_rn(v.x * inverse), b = __float2int_rn(v.y * inverse), c = __float2int_rn(v.z * inverse), d = __float2int_rn(v.w * inverse);
-        int sum = a + b + c + d;
-        sum += __shfl_xor_sync(eight, sum, 1);
-        sum += __shfl_xor_sync(eight, sum, 2);
-        const int other = __shfl_xor_sync(eight, sum, 4);
+        BlockMeta meta;
+        const u32 word = round_four(v, meta);
         if (live) {
-            *reinterpret_cast<u32*>(to.codes + row * columns + column) = (a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
-            if (column % 32 == 0) to.metas[row * (columns / 32) + column / 32] = {scale, {(short)sum, (short)other}};
+            *reinterpret_cast<u32*>(to.codes + row * columns + column) = word;
+            if (column % 32 == 0) to.metas[row * (columns / 32) + column / 32] = meta;
         }
     }
     if (!live) return;

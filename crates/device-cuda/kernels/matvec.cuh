@@ -22,8 +22,12 @@ template <> struct IsFloat<BF16> { static constexpr bool value = true; };
 template <> struct IsFloat<F16> { static constexpr bool value = true; };
 template <> struct IsFloat<F32> { static constexpr bool value = true; };
 
-// Adds one unit of ROWS rows to their sums, for quantised weights.
-template <class Q, int TOKENS, int ROWS, bool INDIRECT>
+// Where a piece of sixteen codes, or of four values, of a row in shared memory is: lanes that read pieces some apart meet different banks.
+static __device__ __forceinline__ int code_piece(int piece) { return piece ^ (piece >> 3 & 1) * 7 ^ (piece >> 4 & 1); }
+static __device__ __forceinline__ int value_piece(int piece) { return piece ^ (piece >> 3 & 1); }
+
+// Adds one unit of ROWS rows to their sums, for quantised weights. SHARED: the one row of `x` lies as code_piece says.
+template <class Q, int TOKENS, int ROWS, bool INDIRECT, bool SHARED = false>
 static __device__ __forceinline__ void add_codes(const typename Q::Raw (&raw)[ROWS], int unit, const Vectors& x, const int (&token)[INDIRECT ? ROWS : TOKENS], float (&sums)[ROWS][TOKENS]) {
     typename Q::Unpacked row[ROWS];
 #pragma unroll
@@ -37,11 +41,12 @@ static __device__ __forceinline__ void add_codes(const typename Q::Raw (&raw)[RO
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 const int which = INDIRECT ? token[r] : token[t];
-                const uint2 meta = *reinterpret_cast<const uint2*>(x.metas + (size_t)which * (x.columns >> 5) + (at >> 5));
+                const uint2 meta = *reinterpret_cast<const uint2*>(x.metas + (SHARED ? 0 : (size_t)which * (x.columns >> 5)) + (at >> 5));
                 int dot = 0;
 #pragma unroll
                 for (int w = 0; w < Q::WORDS; w += 4) {
-                    const uint4 q = *reinterpret_cast<const uint4*>(x.codes + (size_t)which * x.columns + at + 4 * w);
+                    const size_t place = SHARED ? code_piece((at + 4 * w) >> 4) * 16 : (size_t)which * x.columns + at + 4 * w;
+                    const uint4 q = *reinterpret_cast<const uint4*>(x.codes + place);
                     dot = __dp4a(row[r].code[c][w], (int)q.x, dot);
                     dot = __dp4a(row[r].code[c][w + 1], (int)q.y, dot);
                     dot = __dp4a(row[r].code[c][w + 2], (int)q.z, dot);
@@ -57,7 +62,7 @@ static __device__ __forceinline__ void add_codes(const typename Q::Raw (&raw)[RO
 }
 
 // The same for weights that are floats.
-template <class Q, int TOKENS, int ROWS, bool INDIRECT>
+template <class Q, int TOKENS, int ROWS, bool INDIRECT, bool SHARED = false>
 static __device__ __forceinline__ void add_floats(const typename Q::Raw (&raw)[ROWS], int unit, const Vectors& x, const int (&token)[INDIRECT ? ROWS : TOKENS], float (&sums)[ROWS][TOKENS]) {
     float row[ROWS][8];
 #pragma unroll
@@ -66,8 +71,8 @@ static __device__ __forceinline__ void add_floats(const typename Q::Raw (&raw)[R
     for (int t = 0; t < TOKENS; t++) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            const float4* at = reinterpret_cast<const float4*>(x.values + (size_t)(INDIRECT ? token[r] : token[t]) * x.columns + unit * 8);
-            const float4 a = at[0], b = at[1];
+            const float4* at = reinterpret_cast<const float4*>(x.values + (SHARED ? 0 : (size_t)(INDIRECT ? token[r] : token[t]) * x.columns + unit * 8));
+            const float4 a = at[SHARED ? value_piece(2 * unit) : 0], b = at[SHARED ? value_piece(2 * unit + 1) : 1];
             float sum = sums[r][t];
             sum += row[r][0] * a.x, sum += row[r][1] * a.y, sum += row[r][2] * a.z, sum += row[r][3] * a.w;
             sum += row[r][4] * b.x, sum += row[r][5] * b.y, sum += row[r][6] * b.z, sum += row[r][7] * b.w;
@@ -151,6 +156,7 @@ struct Matvec {
     float gate_scale;
     const float* from;      // of kernels that turn their one row themselves: (columns), at most 1024
     RowNorm norm;
+    int blocks;             // of kernels whose blocks stay: of the grid
 };
 
 // A row of at most 1024 columns that a block of four warps turns as norm_rows does it, to the same bits: a thread's four values of each half. The norm's

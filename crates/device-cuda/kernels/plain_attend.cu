@@ -63,9 +63,81 @@ struct Turn {
 static const int TURN_WARPS = 8;
 static const int TURN_VALUES = 16;
 
+// Heads of 32 * VALUES values whose rope, if there is one, turns the first half with the second: a lane has both of each pair. A warp asks for several
+// heads at once, and for what they have in common once.
+template <int KIND, int VALUES> DEVICE void turn_even(Batch &batch, const Turn &p) {
+    const int TASKS = 3, WIDTH = 32 * VALUES;
+    extern __shared__ float shared[];
+    follow();
+    int index = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, all = p.heads + 2 * p.kv_heads;
+    float *own = shared + warp * WIDTH;
+    float query_norm[VALUES], key_norm[VALUES];
+    float2 turns[VALUES / 2];
+#pragma unroll
+    for (int i = 0; i < VALUES; i++) {
+        query_norm[i] = p.query_norm ? p.query_norm[32 * i + lane] : 1.0f;
+        key_norm[i] = p.key_norm ? p.key_norm[32 * i + lane] : 1.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < VALUES / 2; i++) turns[i] = p.turns ? p.turns[(size_t)index * p.pairs + 32 * i + lane] : make_float2(1.0f, 0.0f);
+    size_t place = 0;
+    for (int first = warp; first < all; first += TASKS * TURN_WARPS) {
+        float x[TASKS][VALUES];
+#pragma unroll
+        for (int k = 0; k < TASKS; k++) {
+            int head = first + k * TURN_WARPS, key = head - p.heads, value = key - p.kv_heads;
+            const float *from = key < 0     ? p.query + ((size_t)index * p.heads + head) * WIDTH
+                                : value < 0 ? p.key + ((size_t)index * p.kv_heads + key) * WIDTH
+                                            : p.value + ((size_t)index * p.kv_heads + value) * WIDTH;
+#pragma unroll
+            for (int i = 0; i < VALUES; i++) x[k][i] = head < all ? from[32 * i + lane] : 0.0f;
+        }
+        if (first == warp) {
+            // Rows that are none have been read, and are left.
+            if (index >= batch.counts[0]) return;
+            Token token = batch.tokens[index];
+            place = place_of(batch, batch.pages + batch.sequences[token.sequence].pages, token.position);
+        }
+#pragma unroll
+        for (int k = 0; k < TASKS; k++) {
+            int head = first + k * TURN_WARPS;
+            if (head >= all) break;
+            bool is_query = head < p.heads, is_key = !is_query && head < p.heads + p.kv_heads;
+            if (is_query ? p.query_norm != 0 : is_key && p.key_norm) {
+                float squares = 0.0f;
+#pragma unroll
+                for (int i = 0; i < VALUES; i++) squares += x[k][i] * x[k][i];
+                float factor = 1.0f / sqrtf(warp_sum(squares) / WIDTH + (is_query ? p.query_epsilon : p.key_epsilon));
+#pragma unroll
+                for (int i = 0; i < VALUES; i++) x[k][i] = x[k][i] * factor * (is_query ? query_norm[i] : key_norm[i]);
+            }
+            if (p.turns && (is_query || is_key)) {
+#pragma unroll
+                for (int i = 0; i < VALUES / 2; i++) {
+                    float a = x[k][i], b = x[k][i + VALUES / 2];
+                    x[k][i] = a * turns[i].x - b * turns[i].y;
+                    x[k][i + VALUES / 2] = b * turns[i].x + a * turns[i].y;
+                }
+            }
+            float *to = is_query ? p.query + ((size_t)index * p.heads + head) * WIDTH : own;
+            if (!is_query) __syncwarp();
+#pragma unroll
+            for (int i = 0; i < VALUES; i++) to[32 * i + lane] = x[k][i];
+            if (is_query) continue;
+            __syncwarp();
+            size_t at = place * p.kv_heads + head - p.heads - (is_key ? 0 : p.kv_heads);
+            put<KIND>(own, is_key ? p.keys : p.values, is_key ? p.key_scales : p.value_scales, at, WIDTH, lane, 32);
+        }
+    }
+}
+
 // grid (1, tokens), TURN_WARPS warps that take one head after the other; shared memory for a head of each. The next head is on its way while one is
 // turned.
 template <int KIND> DEVICE void turn(Batch &batch, const Turn &p) {
+    if (!p.turns || (p.halves && 2 * p.pairs == p.head_dim)) {
+        if (p.head_dim == 128) return turn_even<KIND, 4>(batch, p);
+        if (p.head_dim == 64) return turn_even<KIND, 2>(batch, p);
+    }
     extern __shared__ float shared[];
     follow();
     int index = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32, width = p.head_dim, all = p.heads + 2 * p.kv_heads;

@@ -7,10 +7,11 @@ use kauri_device::{Buffer, DeviceError, Plan, Weight};
 
 use crate::cache::Cache;
 use crate::detect::{lost, no_room};
-use crate::driver::{Allocation, Arg, Gpu, Grid, Structure};
+use crate::driver::{Allocation, Arg, Gpu, Grid};
 use crate::matmul::{self, Also, Form, Held};
 use crate::ops::{Cuda, Pending};
 use crate::resident::Resident;
+use crate::structure::Structure;
 
 /// Values of a head at most, as in `kernels/plain_attend.cu`.
 pub(crate) const VALUES_MAX: u32 = 512;
@@ -195,7 +196,9 @@ fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores, output: Option<&Line
         .float(scores.soft_cap.unwrap_or(0.0));
     let structure = turning(cuda, &structure, turn.as_ref());
     let (name, blocks) = if one_each {
-        ("decode", [splits, head_blocks(heads, kv_heads), cuda.tiles])
+        // More blocks than there are parts would only be in the way of the next kernel's.
+        let parts = splits.min(cuda.longest.div_ceil(SPLIT_TOKENS).max(1));
+        ("decode", [parts, head_blocks(heads, kv_heads), cuda.tiles])
     } else {
         ("prefill", [heads, cuda.tiles, 1])
     };

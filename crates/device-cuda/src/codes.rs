@@ -3,10 +3,11 @@
 
 use kauri_formats::Quant;
 
-use crate::driver::{Arg, BytesMap, Failure, Gpu, Grid, Structure, Swizzle};
+use crate::driver::{Arg, BytesMap, Failure, Gpu, Grid, Swizzle};
 use crate::matmul::type_name;
 use crate::ops::Cuda;
 use crate::resident::Resident;
+use crate::structure::Structure;
 use crate::wide::{self, HOPPER, TILE_ROWS, TILE_TOKENS_MAX, Task};
 
 /// With more tokens than that weights are made bf16 once for all of them.

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUresult};
 
+use crate::structure::Structure;
+
 /// What a call of the driver answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{call} says: {}", text(*.result))]
@@ -71,9 +73,11 @@ const OLDEST_DRIVER: Version = Version(13, 0);
 /// The oldest GPU that kernels are compiled for.
 const OLDEST_DEVICE: Version = Version(8, 0);
 /// The oldest GPU on which a kernel can wait for the one before it by itself.
-const WAITS: Version = Version(9, 0);
+pub(crate) const WAITS: Version = Version(9, 0);
 /// Dynamic shared memory that a block may have unless a kernel asks for more: of 48 KiB, some may be the kernel's own.
 const SHARED_BYTES: u32 = 40 * 1024;
+/// Shared memory that kernels have of their own at most, beside what a launch gives them.
+const STATIC_BYTES: u32 = 8 * 1024;
 /// Arguments of a kernel at most.
 const ARGUMENTS_MAX: usize = 24;
 
@@ -87,6 +91,8 @@ pub(crate) struct Gpu {
     pub(crate) name: String,
     pub(crate) driver: Version,
     pub(crate) processors: u32,
+    /// Shared memory that a block may have.
+    pub(crate) block_bytes_max: u32,
     pub(crate) capability: Version,
 }
 
@@ -114,53 +120,6 @@ pub(crate) enum Arg<'a> {
     /// One that was put together field by field.
     Structure(&'a Structure),
 }
-
-/// A structure of a kernel's own, field by field: fields lie where the kernel's compiler puts them.
-#[derive(Clone, Copy)]
-pub(crate) struct Structure {
-    bytes: [u8; STRUCTURE_BYTES_MAX],
-    len: usize,
-}
-
-impl Structure {
-    pub(crate) fn new() -> Self {
-        Self { bytes: [0; STRUCTURE_BYTES_MAX], len: 0 }
-    }
-
-    /// A place, or another double word.
-    pub(crate) fn place(self, place: u64) -> Self {
-        self.aligned(8).put(&place.to_le_bytes())
-    }
-
-    pub(crate) fn int(self, number: usize) -> Self {
-        let number = i32::try_from(number).expect("a number that kernels count with");
-        self.put(&number.to_le_bytes())
-    }
-
-    pub(crate) fn float(self, number: f32) -> Self {
-        self.put(&number.to_le_bytes())
-    }
-
-    /// Filled up to a multiple of so many bytes.
-    pub(crate) fn aligned(mut self, alignment: usize) -> Self {
-        self.len = self.len.next_multiple_of(alignment);
-        self
-    }
-
-    /// As double words.
-    pub(crate) fn words(&self) -> impl Iterator<Item = u64> {
-        self.bytes[..self.len.next_multiple_of(8)].as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))
-    }
-
-    fn put(mut self, bytes: &[u8]) -> Self {
-        self.bytes[self.len..][..bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-        self
-    }
-}
-
-/// The largest structure of a kernel.
-const STRUCTURE_BYTES_MAX: usize = 512;
 
 impl From<u64> for Arg<'_> {
     fn from(place: u64) -> Self {
@@ -344,6 +303,7 @@ impl Gpu {
         let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let processors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let block_bytes_max = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
         let name =
             CStr::from_bytes_until_nul(&name).map_or_else(|_| String::new(), |name| name.to_string_lossy().into());
         let capability = Version(major, minor);
@@ -357,6 +317,7 @@ impl Gpu {
             name,
             driver,
             processors: processors as u32,
+            block_bytes_max: block_bytes_max as u32,
             capability,
         })
     }
@@ -392,6 +353,18 @@ impl Gpu {
                 sizes.push(size);
             }
             self.functions.insert(name, Function { handle, sizes });
+        }
+        Ok(())
+    }
+
+    /// Has processors give as much as they can of their nearest memory to what blocks share, or as each kernel alone would have it. Between kernels that want
+    /// different shares a processor has to run empty: none begins there while another runs.
+    pub(crate) fn share(&self, most: bool) -> Result<(), Failure> {
+        let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        for function in self.functions.values() {
+            // SAFETY: the handle is one of a loaded module.
+            let set = unsafe { sys::cuFuncSetAttribute(function.handle, attribute, if most { 100 } else { -1 }) };
+            check("cuFuncSetAttribute", set)?;
         }
         Ok(())
     }
@@ -475,8 +448,10 @@ impl Gpu {
         let shared_bytes = grid.shared_bytes as u32;
         if shared_bytes > SHARED_BYTES {
             let attribute = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            // The same for every launch of a kernel: of those that were recorded, each has what it needs.
+            let most = shared_bytes.max(self.block_bytes_max.saturating_sub(STATIC_BYTES));
             // SAFETY: the handle is one of a loaded module.
-            let set = unsafe { sys::cuFuncSetAttribute(function.handle, attribute, shared_bytes as i32) };
+            let set = unsafe { sys::cuFuncSetAttribute(function.handle, attribute, most as i32) };
             check("cuFuncSetAttribute", set)?;
         }
         let mut attribute = sys::CUlaunchAttribute {

@@ -12,9 +12,14 @@ use crate::detect::{Device, lost, no_room};
 use crate::driver::{Allocation, Arg, Failure, Gpu, Grid, Pinned, Recording};
 use crate::ops::{Arithmetic, Cuda};
 use crate::resident::Resident;
+use crate::step;
 
 /// The largest step that is recorded: more tokens at once take longer than starting their kernels does.
 const RECORDED_TOKENS_MAX: usize = 512;
+
+/// Steps of so many tokens at most are recorded a second time, for sequences that are no longer than this: with fewer blocks for their attention.
+const SHORT_STEP_TOKENS: usize = 8;
+const SHORT_TOKENS: usize = 1024;
 
 /// Blocks that look for the likeliest tokens of a step at most, together.
 const BLOCKS_A_CHOICE: usize = 128;
@@ -23,6 +28,8 @@ const BLOCKS_A_CHOICE: usize = 128;
 pub struct CudaExecutor {
     // Recordings name the memory of what follows, so they go first.
     recordings: Vec<Option<Recording>>,
+    /// Those for short sequences.
+    short: Vec<Option<Recording>>,
     cuda: Cuda,
     shape: Shape<Resident>,
     ends: Ends,
@@ -67,6 +74,7 @@ impl CudaExecutor {
         let sizes = bucket(RECORDED_TOKENS_MAX.min(plan.batch_tokens as usize)) + 1;
         let mut executor = Self {
             recordings: (0..sizes).map(|_| None).collect(),
+            short: (0..sizes.min(bucket(SHORT_STEP_TOKENS) + 1)).map(|_| None).collect(),
             chooser: Chooser::new(&cuda.gpu, &plan, cuda.vocab)?,
             cuda,
             shape: resident,
@@ -80,22 +88,24 @@ impl CudaExecutor {
             last: Vec::new(),
         };
         for size in 0..sizes {
-            executor.record(size).map_err(lost)?;
+            executor.recordings[size] = Some(executor.record(size, usize::MAX).map_err(lost)?);
+        }
+        for size in 0..executor.short.len() {
+            executor.short[size] = Some(executor.record(size, SHORT_TOKENS).map_err(lost)?);
         }
         Ok(executor)
     }
 
-    /// Records the step of as many tokens as this size has.
-    fn record(&mut self, size: usize) -> Result<(), Failure> {
+    /// Records the step of as many tokens as this size has, of sequences of so many tokens at most.
+    fn record(&mut self, size: usize, longest: usize) -> Result<Recording, Failure> {
         let tokens = (1 << size).min(self.plan.batch_tokens as usize);
         let Self { cuda, shape, ends, plan, .. } = self;
         cuda.size([tokens, tokens.min(plan.batch_outputs as usize)], tokens, tokens);
-        let recording = cuda.record(|cuda| {
+        cuda.longest = longest;
+        cuda.record(|cuda| {
             cuda.prepare();
             forward(cuda, shape, *ends);
-        })?;
-        self.recordings[size] = Some(recording);
-        Ok(())
+        })
     }
 
     /// Puts what the device before handed on where the first block reads it.
@@ -109,7 +119,9 @@ impl CudaExecutor {
         if tokens == 0 || tokens != batch.sequences.len() || self.both_ways {
             return None;
         }
-        self.recordings.get(bucket(tokens))?.as_ref()
+        let size = bucket(tokens);
+        let short = self.short.get(size).filter(|_| step::longest(batch) <= SHORT_TOKENS);
+        short.or_else(|| self.recordings.get(size))?.as_ref()
     }
 }
 

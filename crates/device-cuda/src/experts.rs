@@ -7,11 +7,12 @@ use kauri_device::{Buffer, DeviceError, Ops, Plan, Share, Weight, reference};
 use kauri_formats::Quant;
 
 use crate::detect::{DEVICE, no_room};
-use crate::driver::{Allocation, Arg, Gpu, Grid, Structure};
+use crate::driver::{Allocation, Arg, Gpu, Grid};
 use crate::elementwise::{numbered, numbers};
 use crate::matmul::{self, Also};
 use crate::ops::{Cuda, Pending};
 use crate::resident::Resident;
+use crate::structure::Structure;
 use crate::wide::{self, HOPPER};
 
 /// From so many tokens on several of them have an expert in common, and its rows are read for all of them.

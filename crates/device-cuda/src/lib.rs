@@ -18,6 +18,8 @@ mod ops;
 mod recurrent;
 mod resident;
 mod step;
+mod stream;
+mod structure;
 mod wide;
 
 pub use detect::Device;

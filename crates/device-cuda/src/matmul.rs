@@ -11,10 +11,12 @@ use kauri_device::{Adapted, Buffer, DeviceError, Plan, Weight, reference};
 use kauri_formats::Quant;
 
 use crate::detect::no_room;
-use crate::driver::{Allocation, Gpu, Grid, Structure};
+use crate::driver::{Allocation, Gpu, Grid};
 use crate::elementwise::{self, numbered};
 use crate::ops::Cuda;
 use crate::resident::Resident;
+use crate::stream;
+use crate::structure::Structure;
 use crate::wide::{self, HOPPER, TILE_ROWS, TILE_TOKENS_MAX};
 
 /// Rows of the matrix to a block of the plain kernels, and tokens.
@@ -25,7 +27,7 @@ const NARROW_TOKENS: usize = 8;
 const NARROW_WARPS: usize = 4;
 /// Matrices of a narrow launch at most.
 const PARTS: usize = 4;
-/// A row that blocks turn themselves has so many columns at most, and a launch so many blocks: those that run at a time.
+/// A row that blocks which do not stay turn themselves has so many columns at most, and a launch so many blocks: those that run at a time.
 const TURNED_COLUMNS_MAX: usize = 1024;
 const TURNED_BLOCKS_A_PROCESSOR: usize = 8;
 /// Rows that the narrow way takes of matrices in single precision, which have no wide one.
@@ -246,13 +248,13 @@ pub(crate) fn gate_up(cuda: &mut Cuda, norm: Option<&Norm<Resident>>, dense: &De
     }
     let part = Part { gate: Some(gate), linear: &dense.up, to: cuda.at(Buffer::Gate), stride: gate.rows as usize };
     let one = Few { start: 0, count: 1, room: 1, mixed: false };
-    let turning = Turning::fitting(cuda, norm, from, way, columns, part.blocks(one));
+    let turning = Turning::fitting(cuda, norm, from, way, &[part], one);
     let input = if turning.is_some() { from } else { prepare(cuda, norm, from, &[way], columns, Also::Nothing) };
     each_few(rows, |start, count, room| {
         let few = Few { start, count, room, mixed: false };
         let structure = narrow_structure(cuda, input, &[part], few, None, Some(dense), turning.as_ref());
         let name = format!("gate_up_{}", type_name(gate.weight.quant));
-        launch_narrow(cuda, &name, few, &[part], &structure, turning.as_ref());
+        launch_narrow(cuda, ["", &name], few, &[part], &structure, turning.as_ref());
     });
 }
 
@@ -282,20 +284,25 @@ impl<'a> Turning<'a> {
         let first = products[0].0.weight.quant;
         let mixed = way == Way::Bytes && products.iter().any(|(linear, _)| linear.weight.quant != first);
         let few = Few { start: 0, count: 1, room: 1, mixed };
-        let blocks =
-            products.iter().map(|&(linear, _)| Part { gate: None, linear, to: 0, stride: 0 }.blocks(few)).sum();
-        Self::fitting(cuda, norm, from, way, products[0].0.columns as usize, blocks)
+        let parts: Vec<_> = products.iter().map(|&(linear, _)| Part { gate: None, linear, to: 0, stride: 0 }).collect();
+        Self::fitting(cuda, norm, from, way, &parts, few)
     }
 
-    /// For a launch of so many blocks.
+    /// For a launch.
     fn fitting(
         cuda: &Cuda,
         norm: Option<&'a Norm<Resident>>,
         from: Buffer,
         way: Way,
-        columns: usize,
-        blocks: usize,
+        parts: &[Part<'_>],
+        few: Few,
     ) -> Option<Self> {
+        let columns = parts[0].linear.columns as usize;
+        let narrow = matches!(way, Way::Bytes | Way::Numbers) && parts.len() <= PARTS;
+        if narrow && cuda.rows(from) == 1 && Staying::of(cuda, parts, few).is_some() {
+            return Some(Self { norm, from: cuda.at(from), bytes: 0 });
+        }
+        let blocks: usize = parts.iter().map(|part| part.blocks(few)).sum();
         let bytes = match way {
             Way::Bytes => columns + columns / 4,
             Way::Numbers if norm.is_some() => 4 * columns,
@@ -411,7 +418,36 @@ struct Few {
     mixed: bool,
 }
 
+/// A narrow launch of blocks that stay: how many, the first of each matrix, and what each is.
+struct Staying {
+    blocks: usize,
+    firsts: Vec<usize>,
+    shared_bytes: usize,
+}
+
+impl Staying {
+    /// For one row, where there are kernels for it.
+    fn of(cuda: &Cuda, parts: &[Part<'_>], few: Few) -> Option<Self> {
+        let quant = parts[0].linear.weight.quant;
+        let alike = parts.iter().all(|part| part.linear.weight.quant == quant);
+        let bytes: Vec<_> = parts.iter().map(Part::bytes).collect();
+        let columns = parts[0].linear.columns as usize;
+        let shared_bytes = stream::shared_bytes(&cuda.gpu, quant, columns)?;
+        let large = bytes.iter().sum::<usize>() >= cuda.streamed_from;
+        let blocks = cuda.gpu.processors as usize;
+        let firsts = stream::first_blocks(blocks, &bytes);
+        (alike && large && few.room == 1).then_some(Self { blocks, firsts, shared_bytes })
+    }
+}
+
 impl Part<'_> {
+    /// Bytes of its matrix, or of the pair.
+    fn bytes(&self) -> usize {
+        let Resident { quant, rows, columns, .. } = self.linear.weight;
+        let matrices = 1 + usize::from(self.gate.is_some());
+        matrices * rows * (columns / quant.block_len()) * quant.block_bytes()
+    }
+
     /// Blocks for its rows in such a launch.
     fn blocks(&self, few: Few) -> usize {
         let quant = self.linear.weight.quant;
@@ -444,7 +480,7 @@ fn narrow(
     each_few(cuda.rows(input), |start, count, room| {
         let few = Few { start, count, room, mixed };
         let structure = narrow_structure(cuda, input, &parts, few, added, None, turning);
-        launch_narrow(cuda, &format!("matvec_{name}"), few, &parts, &structure, turning);
+        launch_narrow(cuda, ["matvec_", name], few, &parts, &structure, turning);
     });
 }
 
@@ -467,9 +503,11 @@ fn narrow_structure(
     turning: Option<&Turning<'_>>,
 ) -> Structure {
     let mut structure = Structure::new();
+    let staying = Staying::of(cuda, parts, few);
     let mut first_block = 0;
     let bias = |linear: &Linear<Resident>| linear.bias.map_or(0, |bias| bias.at);
-    for part in parts {
+    for (index, part) in parts.iter().enumerate() {
+        let first = staying.as_ref().map_or(first_block, |staying| staying.firsts[index]);
         let (weight, up) = part.gate.map_or((part.linear, None), |gate| (gate, Some(part.linear)));
         structure = structure
             .place(weight.weight.at)
@@ -480,7 +518,7 @@ fn narrow_structure(
             .int(weight.rows as usize)
             .int(part.stride)
             .int(weight.weight.quant.ggml() as usize)
-            .int(first_block);
+            .int(first);
         first_block += part.blocks(few);
     }
     for _ in parts.len()..PARTS {
@@ -489,6 +527,7 @@ fn narrow_structure(
     let columns = parts[0].linear.columns as usize;
     let structure = vectors(cuda, &structure.int(parts.len()), cuda.at(input), columns, [few.start, few.count]);
     let [number, limit, steepness] = gated.map_or([0.0; 3], |dense| numbered(dense.activation));
+    let numbers = if reads_bytes(parts[0].linear.weight.quant) { 0 } else { cuda.at(input) };
     let structure = structure
         .int(usize::from(added.is_some()))
         .float(added.unwrap_or(0.0))
@@ -496,8 +535,10 @@ fn narrow_structure(
         .float(limit)
         .float(steepness)
         .float(gated.map_or(1.0, |dense| dense.gate_scale))
-        .place(turning.map_or(0, |turning| turning.from));
+        .place(turning.map_or(numbers, |turning| turning.from));
     norm_structure(&structure, turning.and_then(|turning| turning.norm))
+        .int(staying.map_or(0, |staying| staying.blocks))
+        .aligned(8)
 }
 
 /// `RowNorm` of `kernels/codes.cuh`.
@@ -528,19 +569,24 @@ pub(crate) fn vectors(
 
 fn launch_narrow(
     cuda: &Cuda,
-    name: &str,
+    [kind, name]: [&str; 2],
     few: Few,
     parts: &[Part<'_>],
     structure: &Structure,
     turning: Option<&Turning<'_>>,
 ) {
+    if let Some(staying) = Staying::of(cuda, parts, few) {
+        let Staying { blocks, shared_bytes, .. } = staying;
+        let grid = Grid { ahead: true, shared_bytes, ..Grid::new([blocks, 1, 1], stream::THREADS) };
+        return cuda.launch(&format!("stream_{name}"), grid, &[structure.into()]);
+    }
     let blocks = parts.iter().map(|part| part.blocks(few)).sum();
     let mut grid = Grid { ahead: true, ..Grid::new([blocks, 1, 1], 32 * NARROW_WARPS as u32) };
     if let Some(turning) = turning {
         grid.shared_bytes = turning.bytes;
-        return cuda.launch(&format!("{name}_turned"), grid, &[structure.into()]);
+        return cuda.launch(&format!("{kind}{name}_turned"), grid, &[structure.into()]);
     }
-    cuda.launch(&format!("{name}_t{}", few.room), grid, &[structure.into()]);
+    cuda.launch(&format!("{kind}{name}_t{}", few.room), grid, &[structure.into()]);
 }
 
 /// The ending of the kernels for a type.

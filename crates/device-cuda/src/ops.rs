@@ -10,7 +10,10 @@ use kauri_arch::{
     Shape, StateSpace, TimeMix,
 };
 use kauri_device::rope::Frequencies;
-use kauri_device::{Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Share, Side, Weight, reference};
+use kauri_device::{
+    Adapted, Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Share, Side, Weight, reference,
+};
+use kauri_formats::Quant;
 
 use crate::attend;
 use crate::cache::Cache;
@@ -23,6 +26,7 @@ use crate::matmul::{self, Also};
 use crate::recurrent::{self, States};
 use crate::resident::{Resident, Weights};
 use crate::step::{self, Step};
+use crate::stream;
 
 /// How results are rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +55,15 @@ pub struct Cuda {
     pending: Cell<Option<Pending>>,
     /// Whether only the plain kernels run: single precision, each output in one order whatever else is computed.
     pub(crate) exact: bool,
+    /// Bytes of the matrices of a launch from which on blocks that stay read them for one row.
+    pub(crate) streamed_from: usize,
     /// Rows that kernels are started for: of tokens, of outputs.
     rows: [usize; 2],
     /// Sequences that kernels are started for, and tiles of attention.
     pub(crate) sequences: usize,
     pub(crate) tiles: usize,
+    /// The longest sequence that they are started for, in tokens.
+    pub(crate) longest: usize,
     outcome: Outcome,
     pub(crate) hidden: usize,
     /// Rows of the output, if there is one.
@@ -100,6 +108,8 @@ impl Cuda {
         gpu.bind().map_err(lost)?;
         unsupported(shape)?;
         let exact = arithmetic == Arithmetic::Exact;
+        // Kernels are the process's: of several models the last that was loaded decides.
+        gpu.share(shares_most(shape)).map_err(lost)?;
         let (weights, resident) = Weights::new(&gpu, shape, exact)?;
         let buffers = Buffer::ALL.iter().map(|buffer| {
             let bytes = 4 * buffer.values(shape, plan);
@@ -139,9 +149,11 @@ impl Cuda {
             attention,
             pending: Cell::new(None),
             exact,
+            streamed_from: stream::BYTES_MIN,
             rows: [0; 2],
             sequences: 0,
             tiles: 0,
+            longest: usize::MAX,
             outcome: Outcome::default(),
             hidden: shape.hidden as usize,
             vocab: shape.head.output.as_ref().map_or(0, |output| output.rows as usize),
@@ -153,18 +165,25 @@ impl Cuda {
         Ok((cuda, resident))
     }
 
+    /// Has blocks that stay read matrices of so many bytes and more for one row: for tests, whose matrices are small.
+    pub fn stream_from(&mut self, bytes: usize) {
+        self.streamed_from = bytes;
+    }
+
     /// Takes the batch that the next operations work on.
     pub fn begin(&mut self, batch: &Batch) {
         self.outcome.note(self.gpu.bind());
         let sent = self.step.send(batch);
         self.outcome.note(sent);
         self.size([batch.tokens.len(), batch.outputs.len()], batch.sequences.len(), step::tiles(batch));
+        self.longest = step::longest(batch);
         self.prepare();
     }
 
     /// How many rows, sequences and tiles kernels are started for, of a batch that has no more.
     pub(crate) fn size(&mut self, rows: [usize; 2], sequences: usize, tiles: usize) {
         (self.rows, self.sequences, self.tiles) = (rows, sequences, tiles);
+        self.longest = usize::MAX;
         self.products.forget_all();
         self.pending.set(None);
     }
@@ -381,7 +400,8 @@ impl Turns {
     fn turn(&self, gpu: &Gpu, batch: &[u64; 6], tokens: usize) -> Result<(), Failure> {
         let Self { frequencies, near, far, angles } = self;
         let pairs = frequencies.pairs();
-        let grid = Grid { ahead: true, ..Grid::new([pairs.div_ceil(64), tokens, 1], 64) };
+        // Not ahead: what comes later and has ropes finds the batch laid out, even what it reads before it has waited for the kernel before it.
+        let grid = Grid::new([pairs.div_ceil(64), tokens, 1], 64);
         let far = far.as_ref().map_or(0, Allocation::at);
         let (from, factor) = (frequencies.long_from_tokens, frequencies.attention_factor);
         let arguments =
@@ -624,7 +644,7 @@ impl Ops for Cuda {
 }
 
 /// What is not there.
-const NOWHERE: Resident = Resident { at: 0, quant: kauri_formats::Quant::F32, rows: 0, columns: 0, planes: false };
+const NOWHERE: Resident = Resident { at: 0, quant: Quant::F32, rows: 0, columns: 0, planes: false };
 
 /// Bytes of keys and values.
 fn cache_bytes(shape: &Shape<Weight>, plan: &Plan) -> u64 {
@@ -636,6 +656,19 @@ fn cache_bytes(shape: &Shape<Weight>, plan: &Plan) -> u64 {
         (None, None) => 0,
     });
     each.sum()
+}
+
+/// Whether its products read nothing again and again but rows that are short beside the matrices: those of types that take some arithmetic to unpack, and
+/// experts, are quicker with a large cache.
+fn shares_most(shape: &Shape<Weight>) -> bool {
+    let mut plain = true;
+    shape.for_each(|weight| match weight {
+        Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => {
+            plain &= matches!(matrix.quant, Quant::Q8_0 | Quant::BF16 | Quant::F16 | Quant::F32);
+        }
+        Weight::Vector(_) => {}
+    });
+    plain && shape.ffns().all(|ffn| ffn.moe().is_none())
 }
 
 /// Refuses what kernels have fixed limits for.

@@ -156,6 +156,11 @@ pub(crate) fn tiles(batch: &Batch) -> usize {
     batch.sequences.iter().map(|sequence| sequence.tokens.len().div_ceil(TILE_TOKENS)).sum()
 }
 
+/// Tokens of the longest sequence of a batch, with those of the batch.
+pub(crate) fn longest(batch: &Batch) -> usize {
+    batch.sequences.iter().map(|sequence| sequence.positions().end as usize).max().unwrap_or(0)
+}
+
 /// Entries that the page tables of a batch have together, at most: each sequence may name every page of the window it shares.
 fn pages_listed_max(plan: &Plan) -> usize {
     let (pages, tokens) = (plan.pages as usize, plan.batch_tokens as usize);

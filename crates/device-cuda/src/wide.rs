@@ -6,11 +6,12 @@ use kauri_device::Buffer;
 use kauri_formats::Quant;
 
 use crate::codes;
-use crate::driver::{Arg, Failure, Gpu, Grid, Structure, Version};
+use crate::driver::{Arg, Failure, Gpu, Grid, Version};
 use crate::experts;
 use crate::matmul::{Form, Held, type_name};
 use crate::ops::Cuda;
 use crate::resident::Resident;
+use crate::structure::Structure;
 
 /// Rows of a tile, and those of a gated pair.
 pub(crate) const TILE_ROWS: usize = 128;

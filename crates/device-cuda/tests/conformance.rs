@@ -24,18 +24,22 @@ fn open() -> bool {
     }
 }
 
-struct OnGpu<const EXACT: bool> {
+/// STREAMED: with the kernels for large matrices, whatever the size.
+struct OnGpu<const EXACT: bool, const STREAMED: bool = false> {
     cuda: Cuda,
     shape: Shape<Resident>,
 }
 
-impl<const EXACT: bool> Subject for OnGpu<EXACT> {
+impl<const EXACT: bool, const STREAMED: bool> Subject for OnGpu<EXACT, STREAMED> {
     type Ops = Cuda;
 
     fn new(shape: &Shape<Weight>, plan: Plan) -> Self {
         let arithmetic = if EXACT { Arithmetic::Exact } else { Arithmetic::Fast };
         let made = DEVICE.with(|device| Cuda::new(device.get().expect("opened before"), shape, &plan, arithmetic));
         let (mut cuda, shape) = made.unwrap_or_else(|error| panic!("{error}"));
+        if STREAMED {
+            cuda.stream_from(0);
+        }
         cuda.poison().expect("a device that is there");
         Self { cuda, shape }
     }
@@ -84,5 +88,12 @@ fn exact_kernels_equal_the_reference() {
 fn fast_kernels_stay_near_the_reference() {
     if open() {
         conform::<OnGpu<false>>(&quants(), BYTES);
+    }
+}
+
+#[test]
+fn kernels_for_large_matrices_stay_near_the_reference() {
+    if open() {
+        conform::<OnGpu<false, true>>(&quants(), BYTES);
     }
 }
