@@ -1,17 +1,21 @@
 //! Adapters: what low-rank products add to the rows of the sequences that have them (LoRA: Hu 2021, arXiv:2106.09685).
 //!
-//! Both products are those of `matmul`, of the rows that are meant and of no others: a row of a sequence without an adapter is not
-//! touched, and what is added to another is summed in one order whoever shares the step. What is added follows the product of the
-//! matrix itself, which stays as it is stored. Sequences that have the same of an adapter are computed together.
+//! What is added follows the product of the matrix itself, which stays as it is stored. A row of a sequence without an adapter is not
+//! touched, and another's is computed by itself, rank after rank: its bits do not depend on who shares the step. No weight is
+//! unpacked for it: both matrices are numbers, the second of them turned, so that each of its rows is added to the output as it lies.
 
 use std::ops::Range;
 
 use kauri_arch::{Dense, Ffn, Linear, Shape};
-use kauri_device::{Adapted, Applied, Batch, Extent, Plan, Sequence, Weight};
+use kauri_device::{ADAPTERS_MAX, Adapted, Applied, Batch, Extent, LowRank, Plan, Sequence, Weight};
 
-use crate::matmul::{self, Group, Input};
-use crate::pool::Pool;
-use crate::product::Finish;
+use crate::detect::Kernels;
+use crate::pool::{Disjoint, Pool};
+
+/// Values of a row of the output that are one piece of work.
+const PIECE: usize = 512;
+/// Multiplications that are worth a piece: in the time of fewer no other thread is awake.
+const WORK_MIN: usize = 1 << 15;
 
 /// What the sequences of a step have of adapters, and memory to add it. Sized at load.
 pub struct Adapters {
@@ -29,29 +33,24 @@ pub struct Adapters {
 #[derive(Default)]
 struct Uses {
     all: Vec<Use>,
-    runs: Vec<Run>,
-    /// Rows of the output, use after use.
-    rows: Vec<u32>,
-    /// The rows of the input that they come from, where those are others.
-    from: Vec<u32>,
+    /// Use after use.
+    rows: Vec<Row>,
 }
 
 /// All rows to which one adapter is added with one scale.
 struct Use {
     applied: Applied,
-    runs: Range<usize>,
     rows: Range<usize>,
 }
 
-/// Some neighbouring rows of those.
+/// A row to which something is added.
 #[derive(Clone, Copy)]
-struct Run {
-    /// Which of the use's rows is the first.
-    first: usize,
-    count: usize,
-    /// The row of the output where the first one's goes; the others follow.
-    to: usize,
-    /// Which expert's matrix they go through.
+struct Row {
+    /// Of the input: that of its token.
+    token: u32,
+    /// Of the output.
+    to: u32,
+    /// Which expert's matrix it goes through.
     expert: u32,
 }
 
@@ -59,28 +58,30 @@ struct Run {
 pub struct Io<'a> {
     /// The input: rows of as many values as the matrix has columns.
     pub x: &'a [f32],
+    /// Whether rows of the input are those of tokens, where those of the output are not.
+    pub by_token: bool,
     /// Factor on what is added.
     pub factor: f32,
     /// The output: rows of as many values as the matrix has rows.
     pub out: &'a mut [f32],
 }
 
-/// The highest rank of an adapter of `shape`; zero where there is none.
-pub fn rank_max(shape: &Shape<Weight>) -> usize {
-    let mut most = 0;
-    shape.for_each(|weight| match weight {
-        Weight::Adapted(Adapted { parts, .. }) => {
-            most = parts.iter().flatten().map(|part| part.down.rows as usize).fold(most, usize::max);
-        }
-        Weight::Matrix(_) | Weight::Vector(_) => {}
-    });
-    most
-}
-
 /// The most values of low rank that a step has at a time.
 pub fn values(shape: &Shape<Weight>, plan: &Plan) -> usize {
     let chosen = shape.ffns().filter_map(Ffn::moe).map(|moe| moe.chosen).max().unwrap_or(0);
     rank_max(shape) * chosen.max(1) as usize * plan.batch_tokens.max(plan.batch_outputs) as usize
+}
+
+/// The highest rank of an adapter of `shape`; zero where there is none.
+fn rank_max(shape: &Shape<Weight>) -> usize {
+    let mut most = 0;
+    shape.for_each(|weight| match weight {
+        Weight::Adapted(Adapted { parts, .. }) => {
+            most = parts.iter().flatten().map(|part| part.rank).fold(most, usize::max);
+        }
+        Weight::Matrix(_) | Weight::Vector(_) => {}
+    });
+    most
 }
 
 /// Whether an adapter adds something to what makes the wide values of a network.
@@ -91,8 +92,11 @@ fn widens(dense: &Dense<Weight>) -> bool {
 impl Adapters {
     /// For the adapters of `shape`, if it has any.
     pub fn new(shape: &Shape<Weight>, plan: &Plan) -> Self {
-        let (tokens, outputs, chosen) = (Uses::default(), Uses::default(), Uses::default());
-        Self { tokens, outputs, chosen, low: vec![0.0; values(shape, plan)] }
+        let low = vec![0.0; values(shape, plan)];
+        let room = |rows: u32| if low.is_empty() { Uses::default() } else { Uses::with_room(rows as usize) };
+        let chosen = shape.ffns().filter_map(Ffn::moe).map(|moe| moe.chosen).max().unwrap_or(0);
+        let (tokens, outputs) = (room(plan.batch_tokens), room(plan.batch_outputs));
+        Self { tokens, outputs, chosen: room(chosen * plan.batch_tokens), low }
     }
 
     /// Takes the batch that the next products are of.
@@ -110,40 +114,30 @@ impl Adapters {
     }
 
     /// Adds what adapters add to the product of `linear` with rows of this extent.
-    pub fn add(
-        &mut self,
-        pool: &mut Pool,
-        products: &mut matmul::Scratch,
-        linear: &Linear<Weight>,
-        extent: Extent,
-        io: Io<'_>,
-    ) {
+    pub fn add(&mut self, pool: &mut Pool, kernels: Kernels, linear: &Linear<Weight>, extent: Extent, io: Io<'_>) {
         let uses = match extent {
             Extent::Tokens => &self.tokens,
             Extent::Outputs => &self.outputs,
         };
         if linear.weight.is_adapted() {
-            uses.add(pool, products, &|_| linear, &uses.rows, &mut self.low, io);
+            uses.add(pool, kernels, &|_| linear, &mut self.low, io);
         }
     }
 
-    /// Takes the rows of experts, as they stand: those of each of `active` in the order of their tokens.
+    /// Takes the rows of experts: those of each of `active` stand together, in the order of their tokens, which `order` says.
     pub fn choose(&mut self, active: &[u32], rows_of: &dyn Fn(u32) -> Range<usize>, order: &[u32]) {
         self.chosen.clear();
         for used in &self.tokens.all {
-            let (first_run, first_row) = (self.chosen.runs.len(), self.chosen.rows.len());
+            let first = self.chosen.rows.len();
+            let tokens = &self.tokens.rows[used.rows.clone()];
             for &expert in active {
-                for run in &self.tokens.runs[used.runs.clone()] {
-                    let rows = rows_of(expert);
-                    let before = |token| rows.start + order[rows.clone()].partition_point(|&other| other < token);
-                    let to = before(run.to as u32)..before((run.to + run.count) as u32);
-                    self.chosen.run(first_run, first_row, to, expert);
-                }
+                let rows = rows_of(expert).map(|row| Row { token: order[row], to: row as u32, expert });
+                // Rows of tokens are in their order, too.
+                let has = |row: &Row| tokens.binary_search_by_key(&row.token, |other| other.token).is_ok();
+                self.chosen.rows.extend(rows.filter(has));
             }
-            self.chosen.close(used.applied, first_run, first_row);
+            self.chosen.close(used.applied, first);
         }
-        let Uses { rows, from, .. } = &mut self.chosen;
-        from.extend(rows.iter().map(|&row| order[row as usize]));
     }
 
     /// Whether some of the networks of these experts have wide values that are computed apart from what follows them.
@@ -151,26 +145,27 @@ impl Adapters {
         !self.chosen.all.is_empty() && networks.any(widens)
     }
 
-    /// Adds what adapters add to the products of experts with their rows: of the input of all, or of rows as they stand.
+    /// Adds what adapters add to the products of experts with their rows.
     pub fn add_to_experts<'w>(
         &mut self,
         pool: &mut Pool,
-        products: &mut matmul::Scratch,
+        kernels: Kernels,
         linear: &(dyn Fn(u32) -> &'w Linear<Weight> + Sync),
-        by_token: bool,
         io: Io<'_>,
     ) {
-        let uses = &self.chosen;
-        uses.add(pool, products, linear, if by_token { &uses.from } else { &uses.rows }, &mut self.low, io);
+        self.chosen.add(pool, kernels, linear, &mut self.low, io);
     }
 }
 
 impl Uses {
+    /// One that need not grow where each row has one adapter.
+    fn with_room(rows: usize) -> Self {
+        Self { all: Vec::with_capacity(ADAPTERS_MAX), rows: Vec::with_capacity(rows) }
+    }
+
     fn clear(&mut self) {
         self.all.clear();
-        self.runs.clear();
         self.rows.clear();
-        self.from.clear();
     }
 
     /// Takes the sequences of a batch, each with these rows.
@@ -180,33 +175,24 @@ impl Uses {
             if batch.adapters[..index].contains(applied) {
                 continue;
             }
-            let (first_run, first_row) = (self.runs.len(), self.rows.len());
-            let having = batch.sequences.iter().filter(|&sequence| batch.adapters_of(sequence).contains(applied));
-            having.for_each(|sequence| self.run(first_run, first_row, rows_of(sequence), 0));
-            self.close(*applied, first_run, first_row);
+            let first = self.rows.len();
+            for sequence in &batch.sequences {
+                if batch.adapters_of(sequence).contains(applied) {
+                    let row = |row: usize| Row { token: row as u32, to: row as u32, expert: 0 };
+                    self.rows.extend(rows_of(sequence).map(row));
+                }
+            }
+            self.close(*applied, first);
         }
         // What a sequence has is added in one order, whoever has it, too.
         self.all.sort_by_key(|used| used.applied.adapter);
     }
 
-    /// The use that began with these takes more rows; neighbours of the last go with them.
-    fn run(&mut self, first_run: usize, first_row: usize, to: Range<usize>, expert: u32) {
-        if to.is_empty() {
-            return;
-        }
-        let first = self.rows.len() - first_row;
-        self.rows.extend(to.clone().map(|row| row as u32));
-        match self.runs[first_run..].last_mut() {
-            Some(run) if run.expert == expert && run.to + run.count == to.start => run.count += to.len(),
-            Some(_) | None => self.runs.push(Run { first, count: to.len(), to: to.start, expert }),
-        }
-    }
-
-    /// The use that began with these is complete.
-    fn close(&mut self, applied: Applied, first_run: usize, first_row: usize) {
-        let (runs, rows) = (first_run..self.runs.len(), first_row..self.rows.len());
-        if !runs.is_empty() {
-            self.all.push(Use { applied, runs, rows });
+    /// The use whose rows begin with this one is complete.
+    fn close(&mut self, applied: Applied, first: usize) {
+        let rows = first..self.rows.len();
+        if !rows.is_empty() {
+            self.all.push(Use { applied, rows });
         }
     }
 
@@ -214,47 +200,46 @@ impl Uses {
     fn add<'w>(
         &self,
         pool: &mut Pool,
-        products: &mut matmul::Scratch,
+        kernels: Kernels,
         linear: &(dyn Fn(u32) -> &'w Linear<Weight> + Sync),
-        from: &[u32],
         low: &mut [f32],
         io: Io<'_>,
     ) {
-        let Io { x, factor, out } = io;
-        for Use { applied, runs, rows } in &self.all {
-            let (all, order) = (&self.runs[runs.clone()], &from[rows.clone()]);
-            let part = |run: &Run| linear(run.expert).weight.low_rank(applied.adapter);
-            let kind = |run: &Run| {
-                part(run).map(|part| {
-                    let quants = [&part.down, &part.up].map(|linear| linear.weight.matrix().quant);
-                    (part.down.rows, quants, part.factor.to_bits())
-                })
-            };
-            // Stacked experts are all alike; where they are not, those that are go together.
-            for runs in all.chunk_by(|one, next| kind(one) == kind(next)) {
-                let Some(like) = part(&runs[0]) else { continue };
-                let (first, last) = (runs[0].first, &runs[runs.len() - 1]);
-                let order = &order[first..last.first + last.count];
-                let part_of = |index: usize| (part(&runs[index]).unwrap_or(like), &runs[index]);
-                let down = |index: usize| {
-                    let (part, run) = part_of(index);
-                    Group {
-                        linear: &part.down,
-                        gate: None,
-                        tokens: (run.first - first, run.count),
-                        to: run.first - first,
-                    }
-                };
-                let up = |index: usize| {
-                    let (part, run) = part_of(index);
-                    Group { linear: &part.up, gate: None, tokens: (run.first - first, run.count), to: run.to }
-                };
-                let input = Input { x, order: Some(order), tokens: order.len() };
-                matmul::grouped(pool, products, input, (runs.len(), &down), Finish::Store, low);
-                let input = Input { x: low, order: None, tokens: order.len() };
-                let finish = Finish::Add(factor * like.factor * applied.scale);
-                matmul::grouped(pool, products, input, (runs.len(), &up), finish, out);
-            }
+        let Io { x, by_token, factor, out } = io;
+        let out = Disjoint::new(out);
+        for Use { applied, rows } in &self.all {
+            let rows = &self.rows[rows.clone()];
+            let part = |row: &Row| -> Option<&LowRank> { linear(row.expert).weight.low_rank(applied.adapter) };
+            let like = linear(rows[0].expert);
+            let (width, columns) = (like.rows as usize, like.columns as usize);
+            let Some(rank) = rows.iter().filter_map(part).map(|part| part.rank).max() else { continue };
+            let low = &mut low[..rows.len() * rank];
+            let grain = |pool: &Pool, count: usize, work: usize| pool.grain(count).max(WORK_MIN.div_ceil(work));
+            let count = rows.len() * rank;
+            let sums = Disjoint::new(low);
+            pool.split(count, grain(pool, count, columns), &|_, places| {
+                for place in places {
+                    let row = &rows[place / rank];
+                    let Some(part) = part(row).filter(|part| place % rank < part.rank) else { continue };
+                    let from = if by_token { row.token } else { row.to } as usize;
+                    let weights = &part.down[place % rank * columns..][..columns];
+                    let sum = kernels.dot(weights, &x[from * columns..][..columns]);
+                    // SAFETY: every place is one worker's.
+                    unsafe { sums.slice(place..place + 1)[0] = sum * (part.factor * applied.scale * factor) };
+                }
+            });
+            let pieces = width.div_ceil(PIECE);
+            let count = rows.len() * pieces;
+            pool.split(count, grain(pool, count, rank * PIECE.min(width)), &|_, places| {
+                for place in places {
+                    let (index, start) = (place / pieces, place % pieces * PIECE);
+                    let Some(part) = part(&rows[index]) else { continue };
+                    let (at, end) = (rows[index].to as usize * width, width.min(start + PIECE));
+                    // SAFETY: the rows of a use are different ones, and every piece of one is one worker's.
+                    let out = unsafe { out.slice(at + start..at + end) };
+                    kernels.add_turned(&part.up, (width, start), &low[index * rank..][..part.rank], out);
+                }
+            });
         }
     }
 }

@@ -129,6 +129,10 @@ pub(crate) struct Compiled {
     pub replace: unsafe fn(&Replacement<'_>, &Sequence, usize),
     /// The transpose of some weights times a vector.
     pub turned: unsafe fn(&[f32], &[f32], &mut [f32]),
+    /// The inner product.
+    pub dot: unsafe fn(&[f32], &[f32]) -> f32,
+    /// `y += transposed weights x`, as [`elementwise::add_turned`] says.
+    pub add_turned: unsafe fn(&[f32], (usize, usize), &[f32], &mut [f32]),
 }
 
 /// The formulas.
@@ -158,6 +162,8 @@ static SCALAR: Compiled = Compiled {
         recurrent::follow::<Replacement<'_>, recurrent::Formulas>(task, sequence, head);
     },
     turned: elementwise::turned,
+    dot: formula::dot,
+    add_turned: elementwise::add_turned,
 };
 
 /// The kernels of one instruction set that this CPU is known to have.
@@ -304,6 +310,18 @@ impl Kernels {
     pub(crate) fn turned(self, weights: &[f32], x: &[f32], y: &mut [f32]) {
         // SAFETY: `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.turned)(weights, x, y) };
+    }
+
+    /// The inner product.
+    pub(crate) fn dot(self, a: &[f32], b: &[f32]) -> f32 {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.dot)(a, b) }
+    }
+
+    /// `y += transposed weights x`, of the columns from a first one on.
+    pub(crate) fn add_turned(self, weights: &[f32], place: (usize, usize), x: &[f32], y: &mut [f32]) {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.add_turned)(weights, place, x, y) };
     }
 
     /// What takes the sums of a strip where they belong.

@@ -43,6 +43,29 @@ pub fn turned(weights: &[f32], x: &[f32], y: &mut [f32]) {
     }
 }
 
+/// `y += transposed weights x`, of the columns of the weights from `start` on as many as there are of `y`: row after row of the weights, of
+/// which each has `width` values; products and sums are rounded one by one.
+#[inline(always)]
+pub fn add_turned(weights: &[f32], (width, start): (usize, usize), x: &[f32], y: &mut [f32]) {
+    const TOGETHER: usize = 64;
+    let (whole, rest) = y.as_chunks_mut::<TOGETHER>();
+    let mut at = start;
+    for y in whole {
+        let mut sums = *y;
+        for (weights, &x) in weights.chunks_exact(width).zip(x) {
+            let weights = &weights[at..][..TOGETHER];
+            for lane in 0..TOGETHER {
+                sums[lane] += x * weights[lane];
+            }
+        }
+        *y = sums;
+        at += TOGETHER;
+    }
+    for (weights, &x) in weights.chunks_exact(width).zip(x) {
+        rest.iter_mut().zip(&weights[at..]).for_each(|(y, weight)| *y += x * weight);
+    }
+}
+
 /// The activation itself.
 ///
 /// # Safety

@@ -134,8 +134,8 @@ pub fn experts((pool, products, adapters): Work<'_>, scratch: &mut Scratch, moe:
         let input = Input { x: &wide[0][first * width..end * width], order: None, tokens: end - first };
         let down = |index| part.group(index, &network(active[index]).down, None, false);
         matmul::grouped(pool, products, input, (active.len(), &down), Finish::Store, outputs);
-        let io = Io { x: &wide[0], factor: 1.0, out: outputs };
-        adapters.add_to_experts(pool, products, &|expert| &network(expert).down, false, io);
+        let io = Io { x: &wide[0], by_token: false, factor: 1.0, out: outputs };
+        adapters.add_to_experts(pool, products.kernels(), &|expert| &network(expert).down, io);
     }
     by_rows(pool, hidden, &mut rows.mixture[..rows.tokens * hidden], |first, sums| {
         let tokens = first..first + sums.len() / hidden;
@@ -202,13 +202,13 @@ fn widen_groups<'w>(
             if is_gated {
                 let each = |index| part.group(index, gates(index), None, single);
                 matmul::grouped(pool, products, input, (count, &each), Finish::Store, gate);
-                let io = Io { x: input.x, factor: 1.0, out: gate };
-                adapters.add_to_experts(pool, products, &|expert| gates(place(expert)), true, io);
+                let io = Io { x: input.x, by_token: true, factor: 1.0, out: gate };
+                adapters.add_to_experts(pool, kernels, &|expert| gates(place(expert)), io);
             }
             let ups = |index| part.group(index, &network(index).up, None, single);
             matmul::grouped(pool, products, input, (count, &ups), Finish::Store, up);
-            let io = Io { x: input.x, factor: 1.0, out: up };
-            adapters.add_to_experts(pool, products, &|expert| &network(place(expert)).up, true, io);
+            let io = Io { x: input.x, by_token: true, factor: 1.0, out: up };
+            adapters.add_to_experts(pool, kernels, &|expert| &network(place(expert)).up, io);
             let width = network(0).up.rows as usize;
             let rows = part.first * width..(part.rows_of)(part.active[count - 1]).end * width;
             return activate(pool, kernels, (activation, is_gated), width, (&mut gate[rows.clone()], &up[rows]));
@@ -234,12 +234,12 @@ fn activate(
 /// Adds what is shared to the mixture; the weights of experts are needed no more.
 pub fn shared((pool, products, adapters): Work<'_>, moe: &Moe<Weight>, rows: &mut Rows<'_>) {
     let Some(shared) = &moe.shared else { return };
-    let (tokens, hidden) = (rows.tokens, moe.router.columns as usize);
+    let (tokens, hidden, kernels) = (rows.tokens, moe.router.columns as usize, products.kernels());
     let [gate, up] = &mut rows.wide;
     widen((&mut *pool, &mut *products, &mut *adapters), &shared.dense, rows.input, tokens, [gate, up]);
     let mut project = |linear: &Linear<Weight>, x: &[f32], finish, out: &mut [f32]| {
         matmul::linear(pool, products, x, tokens, &mut [Job { linear, gate: None, finish, out: &mut *out }]);
-        adapters.add(pool, products, linear, Extent::Tokens, Io { x, factor: 1.0, out });
+        adapters.add(pool, kernels, linear, Extent::Tokens, Io { x, by_token: false, factor: 1.0, out });
     };
     let Some(scales) = &shared.gate else {
         return project(&shared.dense.down, gate, Finish::Add(1.0), rows.mixture);
@@ -278,9 +278,9 @@ pub fn widen(
                 None => matmul::linear(pool, products, x, tokens, &mut [ups]),
             }
             if let Some(held) = held {
-                adapters.add(pool, products, held, Extent::Tokens, Io { x, factor: 1.0, out: gate });
+                adapters.add(pool, kernels, held, Extent::Tokens, Io { x, by_token: false, factor: 1.0, out: gate });
             }
-            adapters.add(pool, products, &dense.up, Extent::Tokens, Io { x, factor: 1.0, out: up });
+            adapters.add(pool, kernels, &dense.up, Extent::Tokens, Io { x, by_token: false, factor: 1.0, out: up });
             let (width, is_gated) = (dense.up.rows as usize, held.is_some());
             let values = tokens * width;
             if dense.gate_scale != 1.0 {

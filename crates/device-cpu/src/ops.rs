@@ -10,7 +10,7 @@ use kauri_device::{
     Adapted, Batch, Buffer, DeviceError, Extent, Memory, Ops, Part, Plan, Ring, Share, Side, Weight, formula, reference,
 };
 
-use crate::adapters::{self, Adapters, Io};
+use crate::adapters::{Adapters, Io};
 use crate::attend;
 use crate::cache::Cache;
 use crate::detect::{Isa, Kernels};
@@ -92,7 +92,6 @@ impl Cpu {
             Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => columns = columns.max(matrix.columns),
             Weight::Vector(_) => {}
         });
-        columns = columns.max(adapters::rank_max(shape));
         let ropes = shape.ropes.iter().map(|rope| {
             let frequencies = Frequencies::new(rope);
             let angles = Angles::with_room(&frequencies, plan.batch_tokens as usize);
@@ -111,7 +110,7 @@ impl Cpu {
                 kernels,
                 plan.batch_tokens as usize,
                 columns,
-                experts::values(shape, plan).max(latent::values(shape, plan)).max(adapters::values(shape, plan)),
+                experts::values(shape, plan).max(latent::values(shape, plan)),
                 pool.threads(),
             ),
             adapters: Adapters::new(shape, plan),
@@ -228,7 +227,8 @@ impl Cpu {
                 Finish::Add(scale) => *scale,
                 Finish::Activate(_) | Finish::Gate(_) => unreachable!("a piece is written or added"),
             };
-            self.adapters.add(&mut self.pool, &mut self.products, linear, from.extent(), Io { x, factor, out });
+            let io = Io { x, by_token: false, factor, out };
+            self.adapters.add(&mut self.pool, self.products.kernels(), linear, from.extent(), io);
         }
     }
 

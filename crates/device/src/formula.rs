@@ -44,14 +44,12 @@ pub fn product(matrix: &Matrix, x: &[f32], y: &mut [f32]) {
     }
 }
 
-/// What an adapter adds to the product of a matrix with `x`: `factor * scale * up (down x)`.
-pub fn low_rank(part: &LowRank, x: &[f32], scale: f32) -> Vec<f32> {
-    let mut low = vec![0.0; part.down.rows as usize];
-    product(part.down.weight.matrix(), x, &mut low);
-    let mut added = vec![0.0; part.up.rows as usize];
-    product(part.up.weight.matrix(), &low, &mut added);
-    added.iter_mut().for_each(|value| *value *= part.factor * scale);
-    added
+/// Adds to the product `y` of a matrix with `x` what an adapter does: `factor * scale * up (down x)`, rank after rank.
+pub fn add_low_rank(part: &LowRank, x: &[f32], scale: f32, y: &mut [f32]) {
+    let low = part.down.chunks_exact(x.len()).map(|weights| dot(weights, x) * (part.factor * scale));
+    for (low, weights) in low.zip(part.up.chunks_exact(y.len())) {
+        y.iter_mut().zip(weights).for_each(|(y, weight)| *y += low * weight);
+    }
 }
 
 /// `y = transposed matrix x`, row after row.

@@ -110,12 +110,13 @@ impl Plain {
             };
             let sequence = self.batch.sequences.iter().find(|sequence| sequence.tokens.contains(&token));
             let applied = self.batch.adapters_of(sequence.expect("a token is a sequence's"));
-            let x = &self.buffers[from as usize][index * columns..][..columns];
-            let parts = applied.iter().filter_map(|one| Some((linear.weight.low_rank(one.adapter)?, one.scale)));
-            let added: Vec<Vec<f32>> = parts.map(|(part, scale)| formula::low_rank(part, x, scale)).collect();
-            let y = &mut self.buffers[to as usize][index * rows..][..rows];
-            for added in added {
-                y.iter_mut().zip(added).for_each(|(y, added)| *y += added);
+            let [from, to] =
+                self.buffers.get_disjoint_mut([from as usize, to as usize]).expect("two different buffers");
+            let (x, y) = (&from[index * columns..][..columns], &mut to[index * rows..][..rows]);
+            for one in applied {
+                if let Some(part) = linear.weight.low_rank(one.adapter) {
+                    formula::add_low_rank(part, x, one.scale, y);
+                }
             }
         }
     }

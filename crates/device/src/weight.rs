@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use kauri_arch::Linear;
 use kauri_formats::{Bytes, Quant};
 
 /// What fills a slot of a loaded shape.
@@ -26,13 +25,16 @@ pub struct Adapted {
     pub parts: Arc<[Option<LowRank>]>,
 }
 
-/// What one adapter adds: `factor * up (down x)` (LoRA: Hu 2021, arXiv:2106.09685, where they are `B` and `A`).
+/// What one adapter adds: `factor * up (down x)` (LoRA: Hu 2021, arXiv:2106.09685, where they are `B` and `A`). Two matrices that are small
+/// enough to be numbers as kernels want them.
 #[derive(Clone, Debug)]
 pub struct LowRank {
+    /// Rows of `down`.
+    pub rank: usize,
     /// `(rank, columns of the matrix)`.
-    pub down: Linear<Weight>,
-    /// `(rows of the matrix, rank)`.
-    pub up: Linear<Weight>,
+    pub down: Arc<[f32]>,
+    /// Turned: `(rank, rows of the matrix)`.
+    pub up: Arc<[f32]>,
     /// What the adapter says of its own strength: alpha over the rank, or over its root. A sequence's scale comes on top.
     pub factor: f32,
 }

@@ -31,10 +31,6 @@ pub struct AdapterFile {
 pub struct AdapterFacts {
     /// What was asked for.
     pub file: AdapterFile,
-    /// The highest rank of its matrices.
-    pub rank: u64,
-    /// Bytes of its matrices.
-    pub bytes: u64,
     /// The hash of all that what it adds depends on.
     identity: [u8; 32],
 }
@@ -43,7 +39,6 @@ pub struct AdapterFacts {
 #[derive(Debug, Default)]
 pub(crate) struct Adapters {
     pub(crate) facts: Vec<AdapterFacts>,
-    files: Vec<Adapter>,
 }
 
 impl AdapterFile {
@@ -117,20 +112,11 @@ impl Adapters {
             let mut hasher = blake3::Hasher::new();
             adapter.content(|bytes| _ = hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes));
             let identity = hasher.finalize().into();
-            AdapterFacts { file: file.clone(), rank: adapter.rank(), bytes: adapter.bytes(), identity }
+            AdapterFacts { file: file.clone(), identity }
         });
         let facts = facts.collect();
-        Ok((Self { facts, files: opened }, shape))
-    }
-
-    /// Whether the files still are what they were.
-    pub(crate) fn verify_unchanged(&self) -> Result<(), kauri_formats::Error> {
-        self.files.iter().try_for_each(|adapter| adapter.checkpoint.verify_unchanged())
-    }
-
-    /// Keeps them in memory.
-    pub(crate) fn lock(&self) -> std::io::Result<()> {
-        self.files.iter().try_for_each(|adapter| adapter.checkpoint.lock())
+        opened.iter().try_for_each(Adapter::verify_unchanged)?;
+        Ok((Self { facts }, shape))
     }
 
     /// What a request has of them, in the order of their numbers: what it says, or those that all have.

@@ -204,7 +204,7 @@ impl Engine {
         let tokenizer = known.map_or_else(vocabulary, Ok)?;
         let (window_tokens, both_ways) = (fitted.window_tokens, shape.reads_both_ways());
         if options.lock {
-            checkpoint.lock().and_then(|()| adapters.lock()).map_err(Error::Lock)?;
+            checkpoint.lock().map_err(Error::Lock)?;
         }
         let defaults = defaults(&checkpoint, &tokenizer);
         let dialogue = chat_template(&checkpoint)
@@ -378,8 +378,7 @@ impl Engine {
     /// # Errors
     /// When one of them was changed or shortened.
     pub fn verify_unchanged(&self) -> Result<(), Error> {
-        self.checkpoint.verify_unchanged()?;
-        Ok(self.adapters.verify_unchanged()?)
+        Ok(self.checkpoint.verify_unchanged()?)
     }
 
     /// The device that runs it: for instruments, which launch batches of their own.

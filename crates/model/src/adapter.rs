@@ -1,8 +1,8 @@
 //! Adapters: two small matrices beside some of a model's, read from a file of their own, checked, and put into the slots they belong to
 //! (LoRA: Hu 2021, arXiv:2106.09685).
 //!
-//! Nothing is merged and nothing is converted: the model's matrices stay mapped as they are stored, and so do the adapter's. Two
-//! formats are read. A GGUF file, as llama.cpp writes them, names tensors as the GGUF of its model does; a directory, as PEFT writes
+//! Nothing is merged: the model's matrices stay mapped as they are stored. The adapter's, a hundredth of their size, become `f32`, and the
+//! second of them is turned, as kernels want it. Two formats are read. A GGUF file, as llama.cpp writes them, names tensors as the GGUF of its model does; a directory, as PEFT writes
 //! it, names them as the safetensors of its model do. What is in a file and cannot be applied is refused by name: an adapter of which
 //! only a part counts is another one.
 
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use kauri_arch::{Linear, Name, Role, Shape};
+use kauri_arch::{Name, Role, Shape};
 use kauri_device::{ADAPTERS_MAX, Adapted, LowRank, Matrix, Weight};
 use kauri_formats::{Checkpoint, Metadata, Source, Tensor};
 
@@ -97,8 +97,7 @@ pub enum Error {
 /// An adapter as its file has it.
 #[derive(Debug)]
 pub struct Adapter {
-    /// The file, mapped.
-    pub checkpoint: Checkpoint,
+    checkpoint: Checkpoint,
     /// By the name of the model's tensor that they go with.
     pairs: IndexMap<String, Pair>,
     path: String,
@@ -151,15 +150,12 @@ impl Adapter {
         Ok(Self { checkpoint, pairs, path })
     }
 
-    /// The highest rank of its matrices.
-    pub fn rank(&self) -> u64 {
-        let rank = |pair: &Pair| self.checkpoint.tensors[&pair.names[0]].dims.iter().rev().nth(1).copied();
-        self.pairs.values().filter_map(rank).max().unwrap_or(0)
-    }
-
-    /// Bytes of its matrices.
-    pub fn bytes(&self) -> u64 {
-        self.checkpoint.tensors.values().map(|tensor| tensor.data.len() as u64).sum()
+    /// Whether its file still is what it was when it was opened: to be asked when all of it was read.
+    ///
+    /// # Errors
+    /// When it was changed or shortened.
+    pub fn verify_unchanged(&self) -> Result<(), Error> {
+        Ok(self.checkpoint.verify_unchanged()?)
     }
 
     /// Everything that what it adds depends on, to be hashed.
@@ -211,15 +207,18 @@ impl Adapter {
             Strength::Alpha(alpha) => alpha / rank as f64,
             Strength::RootAlpha(alpha) => alpha / (rank as f64).sqrt(),
         };
+        let down = self.values(down, down_name, [place * rank, rank, columns])?;
+        let up = self.values(up, up_name, [slot.start, rows, rank])?;
         Ok(Some(LowRank {
-            down: self.linear(down, down_name, [place * rank, rank, columns])?,
-            up: self.linear(up, up_name, [slot.start, rows, rank])?,
+            rank: rank as usize,
+            down: down.into(),
+            up: turned(&up, rank as usize).into(),
             factor: factor as f32,
         }))
     }
 
-    /// `rows` rows of a tensor from `first` on, as they are stored.
-    fn linear(&self, tensor: &Tensor, name: &str, [first, rows, columns]: [u64; 3]) -> Result<Linear<Weight>, Error> {
+    /// The values of `rows` rows of a tensor from `first` on.
+    fn values(&self, tensor: &Tensor, name: &str, [first, rows, columns]: [u64; 3]) -> Result<Vec<f32>, Error> {
         let wrong = |problem: &str| self.wrong(name, format!("is stored as {}, {problem}", tensor.quant.name()));
         if is_integer(tensor.quant) {
             return Err(wrong("expected a floating-point or quantised type"));
@@ -228,9 +227,20 @@ impl Adapter {
         let row_bytes = row_bytes.ok_or_else(|| wrong("whose blocks are longer than its rows"))?;
         let data = tensor.data.slice(first as usize * row_bytes..(first + rows) as usize * row_bytes);
         let data = data.ok_or_else(|| wrong("with fewer rows than its dimensions say"))?;
-        let matrix = Matrix { quant: tensor.quant, rows: rows as usize, columns: columns as usize, data };
-        Ok(Linear { rows: rows as u32, columns: columns as u32, weight: Weight::Matrix(matrix), bias: None })
+        let mut values = vec![0.0; (rows * columns) as usize];
+        tensor.quant.dequantise(&data, &mut values);
+        if values.iter().all(|value| value.is_finite()) {
+            Ok(values)
+        } else {
+            Err(self.wrong(name, "has values that are no finite numbers".to_owned()))
+        }
     }
+}
+
+/// A matrix `(rows, columns)` as `(columns, rows)`.
+fn turned(values: &[f32], columns: usize) -> Vec<f32> {
+    let column = |column: usize| values.iter().skip(column).step_by(columns).copied();
+    (0..columns).flat_map(column).collect()
 }
 
 /// The weights of a model with what `adapters` add to them, in this order; `shape` was loaded by `names`.

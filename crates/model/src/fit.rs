@@ -138,8 +138,8 @@ pub fn adapters_bytes(shape: &Shape<Weight>) -> u64 {
         Weight::Matrix(_) | Weight::Vector(_) => {}
         Weight::Adapted(Adapted { parts, .. }) => {
             let matrices = parts.iter().flatten().flat_map(|part| [&part.down, &part.up]);
-            let new = matrices.map(|linear| linear.weight.matrix()).filter(|matrix| seen.insert(matrix.data.as_ptr()));
-            sum += new.map(|matrix| matrix.data.len() as u64).sum::<u64>();
+            let new = matrices.filter(|values| seen.insert(values.as_ptr()));
+            sum += new.map(|values| 4 * values.len() as u64).sum::<u64>();
         }
     });
     sum

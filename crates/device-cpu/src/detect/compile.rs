@@ -9,7 +9,7 @@ macro_rules! compile {
             use std::ops::Range;
 
             use kauri_arch::{Activation, Norm};
-            use kauri_device::{Sequence, Weight};
+            use kauri_device::{Sequence, Weight, formula};
 
             use $crate::activation::{self, GROUP, Writer};
             use $crate::attend::{self, Task, Tile};
@@ -136,6 +136,16 @@ macro_rules! compile {
                 elementwise::turned(weights, x, y);
             }
 
+            $(#[target_feature(enable = $feature)])+
+            fn dot(a: &[f32], b: &[f32]) -> f32 {
+                formula::dot(a, b)
+            }
+
+            $(#[target_feature(enable = $feature)])+
+            fn add_turned(weights: &[f32], place: (usize, usize), x: &[f32], y: &mut [f32]) {
+                elementwise::add_turned(weights, place, x, y);
+            }
+
             Compiled {
                 is_supported: || $(std::arch::$detected!($feature))&&+,
                 strips: |quant, columns| {
@@ -156,6 +166,8 @@ macro_rules! compile {
                 delta,
                 replace,
                 turned,
+                dot,
+                add_turned,
             }
         };
     };

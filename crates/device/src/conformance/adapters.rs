@@ -2,24 +2,23 @@
 
 use std::sync::Arc;
 
-use kauri_arch::{Activation, Linear, Shape, Wiring};
+use kauri_arch::{Activation, Shape, Wiring};
 use kauri_formats::Quant;
 
-use super::{Case, Check, Random, Subject, Tolerance, batches, cases, matrix};
+use super::{Case, Check, Random, Subject, Tolerance, batches, cases};
 use crate::batch::{Applied, Batch, CacheType};
 use crate::weight::{Adapted, LowRank, Matrix, Weight};
 
 /// Ranks of the adapters, which are a multiple of nothing or of everything.
-const RANKS: [u32; 3] = [1, 16, 5];
+const RANKS: [usize; 3] = [1, 16, 5];
 
-/// Runs the part of the suite that is about adapters: with each type that an adapter's own matrices are stored as.
+/// Runs the part of the suite that is about adapters.
 ///
 /// # Panics
 /// At the first value out of tolerance, with the case, the operation and the place.
 pub fn conform<S: Subject>(tolerance: Tolerance) {
-    let floats = [Quant::F32, Quant::F16, Quant::BF16];
     for (number, case) in cases(&[Quant::F32]).into_iter().enumerate().filter(|(_, case)| is_told_apart(case)) {
-        let shape = adapted(&case.shape(number as u64 + 1), floats[number % floats.len()]);
+        let shape = adapted(&case.shape(number as u64 + 1));
         for batch in batches(shape.vocab, case.plan()) {
             for batch in with_adapters(&batch) {
                 let mut check = Check::<S>::new(&case, &shape, tolerance);
@@ -42,7 +41,7 @@ fn is_told_apart(case: &Case) -> bool {
 
 /// The shape with three adapters: the last leaves some matrices alone. A table of rows is no product, nor is what stands in one
 /// piece for several heads.
-fn adapted(shape: &Shape<Weight>, quant: Quant) -> Shape<Weight> {
+fn adapted(shape: &Shape<Weight>) -> Shape<Weight> {
     let mut random = Random(4711);
     let table = shape.embed.table.matrix().data.as_ptr();
     let mut alone: Vec<*const u8> = vec![table];
@@ -55,7 +54,7 @@ fn adapted(shape: &Shape<Weight>, quant: Quant) -> Shape<Weight> {
     let Ok(shape) = shape.try_map(&mut |weight| {
         let changed = match weight {
             Weight::Matrix(matrix) if !alone.contains(&matrix.data.as_ptr()) => {
-                Weight::Adapted(Adapted { matrix: matrix.clone(), parts: parts(&mut random, matrix, quant) })
+                Weight::Adapted(Adapted { matrix: matrix.clone(), parts: parts(&mut random, matrix) })
             }
             Weight::Matrix(_) | Weight::Vector(_) | Weight::Adapted(_) => weight.clone(),
         };
@@ -64,21 +63,21 @@ fn adapted(shape: &Shape<Weight>, quant: Quant) -> Shape<Weight> {
     shape
 }
 
-fn parts(random: &mut Random, matrix: &Matrix, quant: Quant) -> Arc<[Option<LowRank>]> {
-    let (rows, columns) = (matrix.rows as u32, matrix.columns as u32);
+fn parts(random: &mut Random, matrix: &Matrix) -> Arc<[Option<LowRank>]> {
+    let (rows, columns) = (matrix.rows, matrix.columns);
     let last = random.next_u32().is_multiple_of(2);
-    let part = |(index, rank): (usize, u32)| {
+    let part = |(index, rank): (usize, usize)| {
+        let values = |random: &mut Random, width: usize, of: usize| -> Arc<[f32]> {
+            random.values(rank * width, 1.7 / (of as f32).sqrt()).into()
+        };
         (index < 2 || last).then(|| LowRank {
-            down: linear(random, quant, rank, columns),
-            up: linear(random, quant, rows, rank),
+            rank,
+            down: values(random, columns, columns),
+            up: values(random, rows, rank),
             factor: 0.5 + index as f32,
         })
     };
     RANKS.into_iter().enumerate().map(part).collect()
-}
-
-fn linear(random: &mut Random, quant: Quant, rows: u32, columns: u32) -> Linear<Weight> {
-    Linear { rows, columns, weight: matrix(random, quant, rows, columns), bias: None }
 }
 
 /// The batch with adapters on every other sequence, and with one on all of them.
