@@ -97,6 +97,9 @@ impl Isa {
     }
 }
 
+/// [`elementwise::add_turned`], compiled.
+type AddTurned = unsafe fn(&[f32], (usize, usize), &[f32], &mut [f32]);
+
 /// Every kernel, compiled for one instruction set. May be called only where the CPU has it: [`Kernels`] makes sure.
 pub(crate) struct Compiled {
     /// Whether this CPU has the instructions.
@@ -132,7 +135,7 @@ pub(crate) struct Compiled {
     /// The inner product.
     pub dot: unsafe fn(&[f32], &[f32]) -> f32,
     /// `y += transposed weights x`, as [`elementwise::add_turned`] says.
-    pub add_turned: unsafe fn(&[f32], (usize, usize), &[f32], &mut [f32]),
+    pub add_turned: AddTurned,
 }
 
 /// The formulas.
