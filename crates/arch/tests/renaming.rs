@@ -7,16 +7,7 @@ use kauri_formats::Checkpoint;
 
 /// Families with no GGUF of their own, or whose GGUF has no place for something: a part of the reason.
 const REFUSED: &[(&str, &str)] = &[
-    ("cwm", "window_tokens"),
     ("falconh1", "scale"),
-    ("flexolmo", "a GGUF of this family"),
-    ("gptj", "a GGUF of this family"),
-    ("graniteswa", "layer_types"),
-    ("helium", "a GGUF of this family"),
-    // The setting is the factor in the one format, and what it is made of in the other.
-    ("minicpm", "scale"),
-    ("ministral", "window_tokens"),
-    ("mistral", "window_tokens"),
     // A GGUF has no smallest step.
     ("nemotronh", "step_limits"),
     ("vaultgemma", "a GGUF of this family"),
