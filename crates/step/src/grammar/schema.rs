@@ -202,6 +202,9 @@ impl<'s> Checker<'s> {
         // Up to draft 7 a reference stands for the whole schema, whatever stands beside it.
         if self.draft <= Draft::Seven && object.contains_key("$ref") {
             self.reference(object, at, &mut out)?;
+            for keyword in object.keys().filter(|keyword| !is_silent_beside_a_reference(keyword)) {
+                self.note(keyword, at, "stands beside \"$ref\", which up to draft 7 is all of a schema");
+            }
         } else {
             for (keyword, value) in object {
                 if self.draft < Draft::since(keyword) {
@@ -472,6 +475,9 @@ impl<'s> Checker<'s> {
     ) -> Result<(), Error> {
         let place = inside(at, keyword);
         let is_list = |key: &str| object.get(key).is_some_and(Value::is_array);
+        if keyword == "items" && is_list("items") && self.draft == Draft::Twenty && object.contains_key("prefixItems") {
+            return Err(invalid(keyword, at, "it must be a schema where \"prefixItems\" stands beside it"));
+        }
         let as_items = match keyword {
             // A list of items is what prefixItems is since 2020-12; what follows it was called additionalItems.
             "additionalItems" if is_list("items") => "items",
@@ -581,8 +587,28 @@ impl<'s> Checker<'s> {
 }
 
 /// The place of a part of what lies at `at`.
-fn inside(at: &str, key: &str) -> String {
+pub(super) fn inside(at: &str, key: &str) -> String {
     format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+/// What says nothing about a value, or is looked up from elsewhere.
+fn is_silent_beside_a_reference(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "$ref"
+            | "$schema"
+            | "$id"
+            | "id"
+            | "$comment"
+            | "definitions"
+            | "$defs"
+            | "title"
+            | "description"
+            | "default"
+            | "examples"
+            | "readOnly"
+            | "writeOnly"
+    )
 }
 
 fn escaped(text: &str) -> String {
