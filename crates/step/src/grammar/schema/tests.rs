@@ -32,6 +32,8 @@ fn what_cannot_be_enforced_is_refused_by_keyword_and_place() {
         ("pattern", json!("(?!a)")),
         ("minimum", json!(1e300)),
         ("multipleOf", json!(0.123456789)),
+        ("multipleOf", json!(10_007)),
+        ("multipleOf", json!(1.0007)),
         ("$ref", json!("http://example.org/other")),
         ("minItems", json!(10_000_000)),
         ("minProperties", json!(3)),
