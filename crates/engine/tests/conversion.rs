@@ -18,7 +18,7 @@ const OTHER_ORDER: f32 = 2e-4;
 const DELICATE: f32 = 2e-3;
 
 /// Models that a GGUF of their family cannot hold: Falcon-H1's factors, which its files have multiplied into weights, and the least step of
-/// Nemotron-H; VaultGemma's scale of scores, which its own name in a file does not say.
+/// Nemotron-H; `VaultGemma`'s scale of scores, which its own name in a file does not say.
 const REFUSED: &[&str] = &["falconh1", "nemotronh", "vaultgemma"];
 
 #[test]

@@ -347,6 +347,9 @@ fn two_devices_change_no_bit() {
 }
 
 /// A GPU that has half of the layers, the first or the last.
+/// Puts a part of a shape on a device.
+type OnDevice<'a> = dyn Fn(&Shape<Weight>, Ends, Plan) -> Box<dyn Stage> + 'a;
+
 #[test]
 fn families_match_their_reference_on_a_cpu_and_a_gpu() {
     let (cuda, wgpu) = (gpu(), kauri_device_wgpu::Device::open(true, Reduction::Best));
@@ -365,7 +368,7 @@ fn families_match_their_reference_on_a_cpu_and_a_gpu() {
         let kernels = Kernels::new(Isa::Scalar).expect("a supported instruction set");
         Box::new(CpuExecutor::part(part.clone(), ends, plan, kernels, 2).expect("room for a small model"))
     };
-    let mut gpus: Vec<&dyn Fn(&Shape<Weight>, Ends, Plan) -> Box<dyn Stage>> = Vec::new();
+    let mut gpus: Vec<&OnDevice<'_>> = Vec::new();
     cuda.is_some().then(|| gpus.push(&on_cuda));
     wgpu.is_ok().then(|| gpus.push(&on_wgpu));
     if gpus.is_empty() {
