@@ -104,7 +104,8 @@ struct NetworkOptions {
     #[arg(long, value_name = "URL", value_parser = Collector::parse)]
     trace_to: Option<Collector>,
 
-    /// A file of API keys, one a line: a name, the key, and perhaps open=N for the most requests it may have open at a time.
+    /// A file of API keys, one a line: a name, the key, perhaps open=N for the most requests it may have open at a time, and admin where it may
+    /// change what others get.
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
 
