@@ -168,7 +168,8 @@ struct LoadOptions {
     #[arg(long, value_name = "N")]
     cache_tokens: Option<u32>,
 
-    /// Tokens of prompts in a step while answers are being written.
+    /// Most tokens of prompts in a step while answers are being written; fewer are read where a step would take more than about twice as long
+    /// as without.
     #[arg(long, value_name = "N", default_value_t = Serving::default().chunk_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     chunk_tokens: u32,
 

@@ -16,6 +16,7 @@ use kauri_prompt::store::Store;
 use kauri_step::grammar::Constraint;
 use kauri_step::sample::{Choice as Chosen, Sampler, leading_log_probabilities, log_probability};
 
+use super::chunk::Chunk;
 use super::{Listener, Pace, Reply, Serving, Shared, Start, Submission};
 use crate::decode::Room;
 use crate::engine::Engine;
@@ -37,6 +38,8 @@ pub(super) struct Steps {
     /// Most requests that wait, and most that wait or run.
     waiting: u32,
     requests_max: usize,
+    /// How much of prompts is read beside answers.
+    chunk: Chunk,
     batch: Batch,
     /// Whose the rows of the batch are.
     rows: Vec<Id>,
@@ -114,6 +117,7 @@ impl Steps {
             parked_max: serving.waiting.max(running) as usize,
             waiting: serving.waiting,
             requests_max: serving.waiting.saturating_add(running) as usize,
+            chunk: Chunk::new(serving.chunk_tokens.max(1)),
             batch: Batch::with_room(&plan),
             rows: Vec::with_capacity(running as usize),
             row: vec![0.0; engine.vocab as usize],
@@ -271,11 +275,14 @@ impl Steps {
             Some(store) => store,
             None => &mut Nothing,
         };
-        let is_planned = self.schedule.step_beside(self.start.elapsed().as_millis() as u64, shelf);
+        let began = Instant::now();
+        self.schedule.set_chunk_tokens(self.chunk.tokens());
+        let is_planned = self.schedule.step_beside((began - self.start).as_millis() as u64, shelf);
         self.waits = !is_planned && !self.is_idle();
         if !is_planned {
             return;
         }
+        let (answers, prompt_tokens) = self.schedule.planned().measure();
         let computed = self.launch().and_then(|()| {
             self.schedule.computed();
             self.choose()
@@ -285,6 +292,7 @@ impl Steps {
             return self.abandon(&error.to_string());
         }
         self.publish();
+        self.chunk.learn(answers, prompt_tokens, began.elapsed());
     }
 
     /// Ends everything that runs: the step that it was in is lost.
