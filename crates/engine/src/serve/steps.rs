@@ -14,7 +14,7 @@ use kauri_device::{Applied, Batch, Choice};
 use kauri_prompt::schedule::{Id, Limits, Nothing, Refusal, Request, Schedule, Shelf};
 use kauri_prompt::store::Store;
 use kauri_step::grammar::Constraint;
-use kauri_step::sample::{Choice as Chosen, Sampler, leading_log_probabilities, log_probability};
+use kauri_step::sample::{Choice as Chosen, Sampler, Workspace, leading_log_probabilities, log_probability};
 
 use super::chunk::Chunk;
 use super::{Listener, Pace, Reply, Serving, Shared, Start, Submission};
@@ -45,6 +45,8 @@ pub(super) struct Steps {
     rows: Vec<Id>,
     /// A row of logits, to be changed by penalties.
     row: Vec<f32>,
+    /// Where samplers work, one after the other.
+    workspace: Workspace,
     /// Started with the first answer under a constraint.
     masks: Option<Masks<Id>>,
     start: Instant,
@@ -121,6 +123,7 @@ impl Steps {
             batch: Batch::with_room(&plan),
             rows: Vec::with_capacity(running as usize),
             row: vec![0.0; engine.vocab as usize],
+            workspace: Workspace::new(engine.vocab as usize),
             masks: None,
             start: Instant::now(),
             waits: false,
@@ -358,7 +361,7 @@ impl Steps {
         }
         let mut work = std::mem::take(&mut self.rows);
         self.take_masks();
-        let Self { engine, schedule, live, row, .. } = self;
+        let Self { engine, schedule, live, row, workspace, .. } = self;
         let choices: Vec<Choice<'_>> = work.iter().map(|id| live[id].choice()).collect();
         let (vocab, window) = (engine.vocab as usize, engine.window_tokens() as usize);
         let sampled = engine.executor.sample(&choices)?;
@@ -379,6 +382,7 @@ impl Steps {
                         row.copy_from_slice(logits);
                         let held = live.constraint.as_ref().filter(|_| !live.writing.is_free());
                         let mask = held.map(|constraint| constraint.mask().words());
+                        sampler.exchange(workspace);
                         let choice = sampler.sample(row, mask, tokens.len() as u64, tokens);
                         let told = live.likely.zip(choice).map(|(count, choice)| {
                             if live.likely_as_drawn {
@@ -387,6 +391,7 @@ impl Steps {
                                 Likelihood::of(logits, choice.token, count)
                             }
                         });
+                        sampler.exchange(workspace);
                         live.likelihood = told.map(Box::new);
                         choice.map(|choice| choice.token)
                     }
