@@ -212,6 +212,11 @@ pub(crate) fn products(
         Some(Form::Halves(place)) => place,
         Some(Form::Bytes) | None => cuda.products.halves.at(),
     };
+    let places: Vec<_> = products.iter().map(|&(linear, to)| (linear, cuda.at(to))).collect();
+    let all_wide = added.is_none() && ways.iter().all(|way| *way == Way::Wide);
+    if all_wide && wide::joined(cuda, &places, halves, cuda.rows(from)) {
+        return;
+    }
     for (&(linear, to), way) in products.iter().zip(&ways) {
         match way {
             Way::Plain => plain(cuda, linear, input, to, added),
