@@ -157,6 +157,8 @@ struct Matvec {
     const float* from;      // of kernels that turn their one row themselves: (columns), at most 1024
     RowNorm norm;
     int blocks;             // of kernels whose blocks stay: of the grid
+    signed char* codes;     // of gated pairs whose blocks stay: the row that they give in blocks of codes, too; or null
+    BlockMeta* metas;
 };
 
 // A row of at most 1024 columns that a block of four warps turns as norm_rows does it, to the same bits: a thread's four values of each half. The norm's
