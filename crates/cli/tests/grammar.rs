@@ -77,4 +77,6 @@ fn an_answer_obeys_its_schema() {
     let chosen = output_of(&["run", "--regex", "yes|no", "--json", "Is water wet?"], b"");
     let last: Json = serde_json::from_str(chosen.lines().last().expect("a line")).expect("JSON");
     assert_eq!(last["finish"], "complete");
+    let chosen = output_of(&["run", "--choice", "dry land", "--choice", "no idea", "Is water wet?"], b"");
+    assert!(["dry land\n", "no idea\n"].contains(&chosen.as_str()), "{chosen:?}");
 }

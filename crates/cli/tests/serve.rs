@@ -187,6 +187,29 @@ fn answers_obey_schemas() {
     let more = json!({ "response_format": { "type": "json_object" }, "max_tokens": 20 });
     assert!(content(&server.ask(CHAT, &chat("Invent a person.", &more))).starts_with('{'));
 
+    // Whatever the model thinks before it, and for however long.
+    for budget in [0, 5] {
+        let thinking = json!({ "response_format": format, "temperature": 1.5, "seed": 3, "max_tokens": 200,
+            "reasoning_effort": "low", "reasoning_budget": budget, "logit_bias": { "8187": 60 } });
+        let answer = server.ask(CHAT, &chat("Invent a person.", &thinking));
+        let person: Json = serde_json::from_str(content(&answer)).expect("JSON");
+        assert!(person["name"].is_string() && person["age"].is_u64(), "{person}");
+    }
+    // What is no JSON.
+    for (format, is_it) in [
+        (json!({ "type": "regex", "regex": "[0-9]{4}-[0-9]{2}" }), (|text| text.len() == 7) as fn(&str) -> bool),
+        (json!({ "type": "choice", "choices": ["dry land", "no idea"] }), |text| {
+            ["dry land", "no idea"].contains(&text)
+        }),
+        (json!({ "type": "grammar", "grammar": "root ::= \"a\"+ \"b\"" }), |text| text.trim_start_matches('a') == "b"),
+        (json!({ "type": "grammar", "syntax": "lark", "grammar": "start: \"(\" start \")\" | \"x\"" }), |text| {
+            text.trim_matches(['(', ')']) == "x"
+        }),
+    ] {
+        let answer =
+            server.ask(CHAT, &chat("Is water wet?", &json!({ "response_format": format, "temperature": 1.5 })));
+        assert!(is_it(content(&answer)), "{format}: {answer}");
+    }
     let format = json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": { "type": "string", "contentEncoding": "base64", "not": { "const": "a" } } } });
     let refused = server.post(CHAT, &chat("?", &json!({ "response_format": format })));
     assert_eq!(refused.status, 422, "{}", refused.body);
@@ -234,6 +257,22 @@ fn tools_are_called() {
         assert!(arguments["hour"].as_u64().is_some_and(|hour| hour < 24), "{arguments}");
         assert!(arguments["label"] == "work" || arguments["label"] == "school", "{arguments}");
     }
+    // One whose schema cannot be enforced, which only compiling tells, is still called, unless it insists.
+    let tool = |strict: bool| {
+        let either = json!({ "oneOf": [{ "type": "number" }, { "type": "integer" }] });
+        json!([{ "type": "function", "function": { "name": "count", "strict": strict,
+            "parameters": { "type": "object", "properties": { "to": either }, "required": ["to"] } } }])
+    };
+    let more = json!({ "tool_choice": "required", "max_tokens": 60 });
+    let with = |strict: bool| {
+        let mut body = chat("Count!", &more);
+        body["tools"] = tool(strict);
+        body
+    };
+    assert_eq!(server.ask(CHAT, &with(false))["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "count");
+    let refused = server.post(CHAT, &with(true));
+    assert!(refused.status == 422 && refused.body.contains("the tool \\\"count\\\""), "{}", refused.body);
+    assert_eq!(refused.json()["error"]["param"], "oneOf");
     let none = server.ask(CHAT, &chat(ask, &json!({ "tools": weather(), "tool_choice": "none" })));
     assert_eq!(none["choices"][0]["message"]["tool_calls"], Json::Null);
 
@@ -294,6 +333,17 @@ fn what_is_wrong_is_named() {
         ),
         (json!({ "stream": "yes" }), "stream"),
         (json!({ "response_format": { "type": "yaml" } }), "response_format.type"),
+        (json!({ "response_format": { "type": "regex" } }), "response_format.regex"),
+        (json!({ "response_format": { "type": "regex", "regex": "(" } }), "response_format"),
+        (json!({ "response_format": { "type": "grammar", "grammar": 1 } }), "response_format.grammar"),
+        (
+            json!({ "response_format": { "type": "grammar", "grammar": "", "syntax": "yacc" } }),
+            "response_format.syntax",
+        ),
+        (json!({ "response_format": { "type": "choice", "choices": [] } }), "response_format.choices"),
+        (json!({ "response_format": { "type": "choice", "choices": ["a", 1] } }), "response_format.choices"),
+        (json!({ "max_time": 0 }), "max_time"),
+        (json!({ "reasoning_budget": -1 }), "reasoning_budget"),
         (json!({ "reasoning_effort": "infinite" }), "reasoning_effort"),
         (json!({ "chat_template_kwargs": { "bos_token": "<|im_start|>" } }), "chat_template_kwargs.bos_token"),
         (json!({ "messages": [{ "role": "user", "content": "word ".repeat(5000) }] }), "messages"),

@@ -25,8 +25,11 @@ pub(crate) struct Writing {
     /// What finds reasoning and calls, where there may be any.
     parts: Option<Parts>,
     end: Option<Instant>,
-    /// Whether the answer is held to a grammar of calls.
+    /// Whether the answer is held to anything, and whether to a grammar of calls.
+    obeys: bool,
     obeys_calls: bool,
+    /// Tokens that end the answer.
+    end_tokens: Vec<u32>,
 }
 
 struct Parts {
@@ -36,6 +39,9 @@ struct Parts {
     /// What ends the reasoning, where its budget is spent.
     forced: VecDeque<u32>,
     is_broken_off: bool,
+    /// Whether no constraint holds for that, and whether the token chosen last is of it: it may go on behind the mark that closes.
+    is_forced_freely: bool,
+    is_forced: bool,
     prompt: Vec<u32>,
     written: Vec<u32>,
     text: String,
@@ -59,6 +65,8 @@ impl Writing {
             reasoning_tokens: 0,
             forced: VecDeque::new(),
             is_broken_off: false,
+            is_forced_freely: false,
+            is_forced: false,
             prompt: request.prompt.clone(),
             written: Vec::new(),
             text: String::new(),
@@ -67,18 +75,34 @@ impl Writing {
         });
         let end = request.time_max.and_then(|time| Instant::now().checked_add(time));
         let obeys_calls = request.constraint.as_ref().is_some_and(Compiled::is_calls);
-        Ok(Self { stream, stops, stop_strings: request.stops.clone(), parts, end, obeys_calls })
+        Ok(Self {
+            stream,
+            stops,
+            stop_strings: request.stops.clone(),
+            parts,
+            end,
+            obeys: request.constraint.is_some(),
+            obeys_calls,
+            end_tokens: request.end_tokens.clone(),
+        })
     }
 
-    /// The token to write where the model chose `token`: another one where its reasoning is over its budget.
+    /// The token to write where the model chose `token`: another one where its reasoning is over its budget, or where the model would
+    /// end an answer with it that has to obey something behind its reasoning.
     pub(crate) fn choose(&mut self, token: u32) -> u32 {
+        let is_free = self.is_free();
         let Some(parts) = &mut self.parts else { return token };
         let is_spent = parts.reading.reasoning_budget_tokens.is_some_and(|most| parts.reasoning_tokens >= most);
-        if is_spent && !parts.is_broken_off && parts.reader.is_reasoning() {
+        let is_over = is_spent && parts.reader.is_reasoning();
+        let is_early = self.obeys && is_free && self.end_tokens.contains(&token);
+        if (is_over || is_early) && !parts.is_broken_off {
             parts.is_broken_off = true;
+            parts.is_forced_freely = is_free;
             parts.forced.extend(&parts.reading.break_off);
         }
-        parts.forced.pop_front().unwrap_or(token)
+        let forced = parts.forced.pop_front();
+        parts.is_forced = forced.is_some();
+        forced.unwrap_or(token)
     }
 
     /// Says what a token says. Why the answer is over, if it is.
@@ -91,6 +115,7 @@ impl Writing {
             }
             return output.stopped.map(|index| Finish::Stop(self.stop_strings[index].clone()));
         };
+        parts.is_forced = false;
         parts.written.push(token);
         parts.reasoning_tokens += usize::from(parts.reader.is_reasoning());
         parts.reader.push(text);
@@ -129,9 +154,12 @@ impl Writing {
         self.parts.as_ref().map_or(0, |parts| parts.reasoning_tokens)
     }
 
-    /// Whether the model reasons, so that no constraint holds.
+    /// Whether the model reasons, or what ends its reasoning is not all written, so that no constraint holds.
     pub(crate) fn is_free(&self) -> bool {
-        self.parts.as_ref().is_some_and(|parts| parts.reader.is_free(self.obeys_calls))
+        self.parts.as_ref().is_some_and(|parts| {
+            let is_ending = parts.is_forced || !parts.forced.is_empty();
+            parts.reader.is_free(self.obeys_calls) || is_ending && parts.is_forced_freely
+        })
     }
 
     /// The answer is over: says what was held back, and keeps what the model wrote for its calls.

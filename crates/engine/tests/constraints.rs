@@ -4,7 +4,10 @@
 use std::ops::ControlFlow;
 
 use kauri_engine::grammar::Grammar;
-use kauri_engine::{Done, Engine, Error, Event, Finish, Options, Request, Sampling, Serving, Submission};
+use kauri_engine::tools::{Choice, Tool};
+use kauri_engine::{
+    Chat, Done, Engine, Error, Event, Finish, Options, Reply, Request, Sampling, Serving, Submission, Tools,
+};
 use serde_json::{Value as Json, json};
 
 const SCHEMA: &str = r#"{
@@ -210,6 +213,71 @@ fn limits_and_stops_hold_within_what_is_certain() {
     let (part, done) = answer(&mut engine, &request).expect("an answer");
     assert_eq!((done.finish, done.output_tokens), (Finish::Window, room));
     assert!(text.starts_with(&part), "{part:?}");
+}
+
+/// What ends reasoning is more than its mark, and none of it is the answer's; a model that would end the answer while it thinks ends its
+/// thoughts and answers.
+#[test]
+fn what_comes_behind_reasoning_obeys_however_that_ends() {
+    let mut engine = engine(2, 512, 4);
+    let grammar = Grammar::JsonSchema(SCHEMA.to_owned());
+    let opening = engine.tokenizer().id_of("<think>").expect("a token");
+    let parameters = json!({ "type": "object", "properties": { "celsius": { "type": "integer" } },
+        "required": ["celsius"], "additionalProperties": false });
+    let list = Tool::list(&json!([{ "name": "report", "parameters": parameters }])).expect("a list of tools");
+    let mut requests = Vec::new();
+    for (budget, calls) in [(Some(0), false), (Some(3), false), (None, false), (Some(0), true), (None, true)] {
+        let mut chat = Chat::new();
+        chat.set_reasoning(true);
+        budget.into_iter().for_each(|tokens| chat.set_reasoning_budget(tokens));
+        if calls {
+            chat.set_tools(Tools::new(list.clone(), &Choice::Required, false).expect("tools"));
+        }
+        chat.push("user", "What is the weather?");
+        let asked = engine.ask(&chat).expect("a prompt");
+        let mut request = request(&engine, Some(&grammar), 3, 1.2);
+        // It thinks, and ends the answer as soon as it may.
+        let ends = request.end_tokens.iter().map(|&end| (end, if budget.is_none() { 100.0 } else { -100.0 }));
+        request.logit_bias = ends.chain([(opening, 60.0)]).collect();
+        request.constraint = if calls { asked.constraint } else { request.constraint };
+        (request.prompt, request.reading) = (asked.tokens, asked.reading);
+        requests.push((calls, request));
+    }
+    let mut alone = Vec::new();
+    for (index, (calls, request)) in requests.iter().enumerate() {
+        let (mut text, mut arguments) = (String::new(), String::new());
+        let done = engine.session().generate(request, |event| {
+            match event {
+                Event::Text(more) => text += more,
+                Event::Arguments { text: more, .. } => arguments += more,
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        let done = done.unwrap_or_else(|error| panic!("request {index}: {error}"));
+        assert!(done.reasoning_tokens > 0, "request {index} did not think: {text:?}");
+        if *calls {
+            let value: Json = serde_json::from_str(&arguments).unwrap_or_else(|error| panic!("{error}: {arguments:?}"));
+            assert!(value["celsius"].is_i64() && text.is_empty(), "request {index}: {arguments} {text:?}");
+        } else {
+            assert!(obeys(&text), "request {index}: {text:?}");
+        }
+        alone.push((text, arguments));
+    }
+    let service = engine.serve(&Serving::default());
+    let answers: Vec<_> = requests.iter().map(|(_, request)| service.submit(request.clone()).unwrap()).collect();
+    for (answer, alone) in answers.into_iter().zip(&alone) {
+        let (mut text, mut arguments) = (String::new(), String::new());
+        for reply in answer {
+            match reply {
+                Reply::Token { text: more, .. } | Reply::Rest(more) => text += &more,
+                Reply::Arguments { text: more, .. } => arguments += &more,
+                Reply::Failed(error) => panic!("{error}"),
+                _ => {}
+            }
+        }
+        assert_eq!((text, arguments), *alone);
+    }
 }
 
 #[test]

@@ -2,9 +2,7 @@
 //!
 //! A route reads its own words into an [`Ask`]; from there on nothing knows which dialect it was.
 
-use std::time::Duration;
-
-use kauri_engine::grammar::{self, Grammar};
+use kauri_engine::grammar::Grammar;
 use kauri_engine::{Applied, Asked, Chat, Error, Pace, Request, Service, Submission, Tools};
 
 use crate::error::Problem;
@@ -42,7 +40,6 @@ pub struct Ask {
     pub grammar: Option<Grammar>,
     /// Who shares what is known of prompts: those of the same word.
     pub salt: Option<String>,
-    pub time_max: Option<Duration>,
 }
 
 /// What is to be answered, or continued.
@@ -73,7 +70,6 @@ impl Ask {
             likely_as_drawn: false,
             grammar: None,
             salt: None,
-            time_max: None,
         }
     }
 
@@ -104,7 +100,7 @@ impl Ask {
             logit_bias: self.choosing.logit_bias(service.vocab())?,
             likely: self.likely,
             likely_as_drawn: self.likely_as_drawn,
-            time_max: self.time_max,
+            time_max: self.choosing.time_max()?,
             adapters: Some(self.choosing.adapters(service.adapters().len())?.unwrap_or_else(|| adapters.to_vec())),
             ..Request::default()
         };
@@ -149,7 +145,7 @@ impl Prompt {
     fn ask(&self, service: &Service) -> Result<Asked, Problem> {
         match self {
             Self::Chat { chat, relaxed } => match (service.ask(chat), relaxed) {
-                (Err(Error::Grammar(grammar::Error::InTool { .. })), Some(relaxed)) => {
+                (Err(Error::Grammar(_)), Some(relaxed)) => {
                     let mut chat = Chat::clone(chat);
                     chat.set_tools(relaxed.clone());
                     Ok(service.ask(&chat)?)

@@ -11,6 +11,15 @@ use serde_json::Value as Json;
 
 use crate::error::Problem;
 
+/// What says what answers must obey, and the longest that it may be as text. A million small values take a quarter of a second to be made, and as
+/// long to be read: what is too long for a schema is told before.
+const BOUNDED_FIELDS: [(&str, usize); 4] =
+    [("response_format", 2 << 20), ("format", 2 << 20), ("text", 2 << 20), ("tools", 4 << 20)];
+/// Bodies up to here have none that is longer.
+const BOUND_MIN: usize = 2 << 20;
+/// The most levels that are read.
+const LEVELS_MAX: usize = 127;
+
 /// What a body may be.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
@@ -55,8 +64,61 @@ pub async fn read(request: Request, limits: BodyLimits) -> Result<Bytes, Problem
 /// # Errors
 /// Where it is no JSON.
 pub fn json(bytes: &[u8]) -> Result<Json, Problem> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}")))
+    if bytes.len() > BOUND_MIN {
+        check_lengths(bytes)?;
+    }
+    serde_json::from_slice(bytes).map_err(|error| {
+        let message = error.to_string();
+        let message = if message.starts_with("recursion limit exceeded") {
+            format!("the body has more than {LEVELS_MAX} levels of brackets inside each other")
+        } else {
+            format!("the body is not JSON: {message}")
+        };
+        Problem::new(StatusCode::BAD_REQUEST, message)
+    })
+}
+
+/// Refuses a member of the outermost object that is longer than any of its name may be. Of what is no JSON it says nothing.
+fn check_lengths(bytes: &[u8]) -> Result<(), Problem> {
+    let (mut levels, mut in_string, mut is_escaped) = (0_usize, false, false);
+    // Of the latest string on the first level, which is a name where a colon follows, and of the value behind it.
+    let (mut name, mut name_start, mut value_start) = (&[][..], 0, 0);
+    for (at, &byte) in bytes.iter().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' if in_string => {
+                in_string = false;
+                if levels == 1 && value_start == 0 {
+                    name = &bytes[name_start..at];
+                }
+            }
+            _ if in_string => {}
+            b'"' => (in_string, name_start) = (true, at + 1),
+            b':' if levels == 1 => value_start = at + 1,
+            b'{' | b'[' => levels += 1,
+            b',' | b'}' | b']' => {
+                if levels == 1 && value_start > 0 {
+                    check_length(name, &bytes[value_start..at])?;
+                    value_start = 0;
+                }
+                levels = levels.saturating_sub(usize::from(byte != b','));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A text may be longer: other endpoints have texts under these names.
+fn check_length(name: &[u8], value: &[u8]) -> Result<(), Problem> {
+    let most = BOUNDED_FIELDS.iter().find(|(field, most)| field.as_bytes() == name && value.len() > *most);
+    match most.filter(|_| !value.trim_ascii_start().starts_with(b"\"")) {
+        Some((field, most)) => {
+            Err(Problem::field(field, format!("{} bytes of JSON are more than {most}", value.len())))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A JSON object, of which each reader takes the fields that it knows. Others are left alone.
@@ -143,5 +205,26 @@ mod tests {
         }
         assert!(Fields::parse(b"[1]").is_err() && Fields::parse(b"{").is_err() && Fields::parse(b"").is_err());
         assert!(Fields::parse(br#"{"count": NaN}"#).is_err());
+    }
+
+    #[test]
+    fn what_is_too_long_or_too_deep_is_told_by_its_limit() {
+        let long = format!("[{}0]", "[\"tools\", {\"a\": \":\\\"}\"}],".repeat(200_000));
+        let body =
+            |name: &str| format!("{{\"a\": {{\"tools\": 1}}, \"prompt\": \"tools\", \"{name}\" : {long}, \"b\": []}}");
+        for name in ["tools", "response_format", "format", "text"] {
+            let problem = Fields::parse(body(name).as_bytes()).unwrap_err();
+            assert_eq!(problem.param.as_deref(), Some(name), "{}", problem.message);
+            assert!(problem.message.contains("bytes of JSON are more than"), "{}", problem.message);
+        }
+        assert!(Fields::parse(body("messages").as_bytes()).is_ok());
+        assert!(Fields::parse(format!("{{\"text\": 1, \"prompt\": {long}}}").as_bytes()).is_ok());
+        let text = format!("{{\"text\": \"{}\"}}", "tools ".repeat(BOUND_MIN));
+        assert!(Fields::parse(text.as_bytes()).is_ok());
+        // Of what is no JSON nothing is said of lengths.
+        assert!(Fields::parse("}:,\"".repeat(BOUND_MIN).as_bytes()).is_err());
+        let deep = format!("{{\"response_format\": {}{}}}", "[".repeat(10_000), "]".repeat(10_000));
+        let problem = Fields::parse(deep.as_bytes()).unwrap_err();
+        assert!(problem.message.contains("more than 127 levels"), "{}", problem.message);
     }
 }

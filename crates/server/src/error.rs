@@ -227,7 +227,8 @@ fn of_grammar(error: &grammar::Error) -> Problem {
         }
         grammar::Error::InTool { error: inner, .. } => {
             let problem = of_grammar(inner);
-            Problem { message: error.to_string(), ..problem }
+            let param = problem.param.filter(|_| matches!(**inner, grammar::Error::Unsupported { .. }));
+            Problem { message: error.to_string(), param: param.or_else(|| Some("tools".to_owned())), ..problem }
         }
         grammar::Error::NoToken | grammar::Error::Disobeyed(_) => Problem::internal(error.to_string()),
     }

@@ -14,6 +14,7 @@ mod ending;
 mod error;
 mod gbnf;
 mod pattern;
+mod refusal;
 mod room;
 mod schema;
 mod vocabulary;
@@ -37,6 +38,7 @@ pub use error::Error;
 use crate::mask::Mask;
 pub(crate) use ending::required_names;
 use ending::{Closers, Hints};
+use refusal::refusal;
 use room::Room;
 use vocabulary::Vocabulary;
 
@@ -47,6 +49,8 @@ const CHOICES_BYTES_MAX: usize = 1 << 17;
 const LARK_BYTES_MAX: usize = 1 << 18;
 /// How many compiled grammars are kept.
 const KEPT_MAX: usize = 128;
+/// How many tools' schemas are compiled to find the one that calls are refused for.
+const SUSPECTS_MAX: usize = 32;
 /// Masks of one grammar that answers share, and how far from the beginning: 19 kB each for 150,000 tokens.
 const SHARED_MAX: usize = 32;
 const SHARED_TOKENS_MAX: usize = 64;
@@ -91,6 +95,8 @@ pub struct Calls {
     pub(crate) ends: Vec<String>,
     /// Names of parameters that are required.
     pub(crate) names: Vec<String>,
+    /// Each tool that is held to a schema, and that schema as it was given.
+    pub(crate) schemas: Vec<(String, String)>,
 }
 
 impl Grammar {
@@ -351,13 +357,43 @@ impl Compiler {
                 return Ok(found);
             }
         }
-        let compiled = self.compile_anew(grammar)?;
+        let compiled = self.compile_anew(grammar).map_err(|error| match grammar {
+            Grammar::Calls(calls) => self.in_tool(calls, &error).unwrap_or(error),
+            Grammar::JsonSchema(_)
+            | Grammar::Json
+            | Grammar::JsonObject
+            | Grammar::Regex(_)
+            | Grammar::Lark(_)
+            | Grammar::Gbnf(_)
+            | Grammar::Choice(_) => error,
+        })?;
         let mut kept = kept();
         if kept.len() >= KEPT_MAX {
             kept.shift_remove_index(0);
         }
         kept.insert(grammar.clone(), compiled.clone());
         Ok(compiled)
+    }
+
+    /// The first of the tools whose schema is refused by itself, where a grammar of calls is refused for what one of them says.
+    fn in_tool(&self, calls: &Calls, error: &Error) -> Option<Error> {
+        let part = match error {
+            // Which of the two it is, is told by the schema.
+            Error::Unsupported { keyword, .. } => keyword.trim_start_matches("min").trim_start_matches("max"),
+            Error::Impossible { .. } => "",
+            Error::Invalid { .. }
+            | Error::Syntax { .. }
+            | Error::Limit { .. }
+            | Error::TooComplex(_)
+            | Error::NoToken
+            | Error::InTool { .. }
+            | Error::Disobeyed(_) => return None,
+        };
+        let mut suspects = calls.schemas.iter().filter(|(_, schema)| schema.contains(part)).take(SUSPECTS_MAX);
+        suspects.find_map(|(tool, schema)| {
+            let error = self.compile_anew(&Grammar::JsonSchema(schema.clone())).err()?;
+            Some(error.in_tool(tool))
+        })
     }
 
     fn compile_anew(&self, grammar: &Grammar) -> Result<Compiled, Error> {
@@ -418,46 +454,6 @@ fn limits() -> ParserLimits {
         max_grammar_size: 200_000,
         precompute_large_lexemes: true,
         verbose_errors: false,
-    }
-}
-
-/// What the engine below says against a grammar, in our words where they are known.
-fn refusal(grammar: &Grammar, message: &str) -> Error {
-    let kind = grammar.kind();
-    let mut lines = message.lines().filter(|line| !line.trim().is_empty() && !line.contains("non-verbose"));
-    let first = lines.next().unwrap_or("it gives no reason").trim();
-    let unsupported = |keyword: &str, reason: &str| Error::Unsupported {
-        keyword: keyword.to_owned(),
-        pointer: String::new(),
-        reason: reason.to_owned(),
-    };
-    let has = |part: &str| message.contains(part);
-    if has("oneOf constraints are not supported") {
-        unsupported(
-            "oneOf",
-            "two of its schemas may hold for the same value, and none can be left out while it is written",
-        )
-    } else if has("min/maxProperties only supported") {
-        let is_least = matches!(grammar, Grammar::JsonSchema(text) if text.contains("minProperties"));
-        unsupported(
-            if is_least { "minProperties" } else { "maxProperties" },
-            "how many of the properties listed were written is counted only where all are required",
-        )
-    } else if has("not disjoint") || has("are disjoint") {
-        unsupported("patternProperties", first)
-    } else if has("circular references with sibling keys") {
-        unsupported("$ref", "it leads back to a place that is still being merged with what stands beside it")
-    } else if has("NoExtension") {
-        Error::Impossible { kind, reason: "there is no text that it comes to an end with".to_owned() }
-    } else if has("nsatisfiable") {
-        Error::Impossible { kind, reason: first.trim_start_matches("Unsatisfiable schema: ").to_owned() }
-    } else if ["too large", "too complex", "too big", "limit", "fuel", "exceeded", "Unable to determine"]
-        .into_iter()
-        .any(has)
-    {
-        Error::TooComplex(first.to_owned())
-    } else {
-        Error::Syntax { kind, reason: first.to_owned() }
     }
 }
 

@@ -361,7 +361,9 @@ impl Format {
         // Some formats have an end of line before a mark, which then is part of what ends a text.
         let ends = texts.into_iter().rev().flat_map(|text| [text.to_owned(), format!("\n{text}")]).collect();
         let required = |tool: &Tool| grammar::required_names(&tool.parameters);
-        Ok(Calls { lark, marks, ends, names: tools.list.iter().flat_map(required).collect() })
+        let strict = tools.list.iter().filter(|tool| tool.is_strict);
+        let schemas = strict.map(|tool| (tool.name.clone(), tool.parameters.to_string())).collect();
+        Ok(Calls { lark, marks, ends, names: tools.list.iter().flat_map(required).collect(), schemas })
     }
 
     /// Calls as the model writes them: each a tool's name and its arguments, an object.

@@ -45,6 +45,9 @@ struct Sent {
     response_format: Option<Value>,
     #[schema(schema_with = effort_schema)]
     reasoning_effort: Option<String>,
+    /// Tokens that the model may think with, if it thinks; then it answers.
+    #[schema(minimum = 0)]
+    reasoning_budget: Option<u64>,
     /// Variables of the model's chat template, such as `enable_thinking`.
     #[schema(value_type = Option<Object>)]
     chat_template_kwargs: Option<serde_json::Map<String, Value>>,
@@ -107,6 +110,9 @@ fn read(fields: &Fields) -> Result<(Ask, Manner), Problem> {
     chat.set_reasoning(false);
     if let Some(effort) = &sent.reasoning_effort {
         set_effort(&mut chat, effort, "reasoning_effort")?;
+    }
+    if let Some(tokens) = sent.reasoning_budget {
+        chat.set_reasoning_budget(tokens.min(u64::from(u32::MAX)) as usize);
     }
     for (name, value) in sent.chat_template_kwargs.unwrap_or_default() {
         if RESERVED.contains(&name.as_str()) || name.ends_with("_token") {

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 use kauri_engine::{Applied, Defaults, Sampling, sample, stop};
 use serde::{Deserialize, Deserializer};
@@ -71,6 +72,14 @@ pub struct Choosing {
     #[schema(minimum = 0, maximum = 1)]
     #[serde(default, deserialize_with = "single")]
     xtc_threshold: Option<f32>,
+    /// How far the temperature may move, up and down, with the model's doubt.
+    #[schema(minimum = 0, maximum = 100)]
+    #[serde(default, deserialize_with = "single")]
+    temperature_range: Option<f32>,
+    /// How steeply it does.
+    #[schema(exclusive_minimum = 0, maximum = 100)]
+    #[serde(default, deserialize_with = "single")]
+    temperature_exponent: Option<f32>,
     #[schema(minimum = 0, maximum = 100)]
     #[serde(default, deserialize_with = "single")]
     mirostat_tau: Option<f32>,
@@ -98,6 +107,9 @@ pub struct Choosing {
     /// The name that responses have for it.
     #[schema(minimum = 1)]
     max_output_tokens: Option<u64>,
+    /// Seconds that the answer may take, the prompt included: what is written by then is the answer.
+    #[schema(exclusive_minimum = 0)]
+    max_time: Option<f64>,
     /// How much of which adapters; those that `/lora-adapters` says where it is not there.
     #[schema(schema_with = lora_schema)]
     lora: Option<Json>,
@@ -154,6 +166,8 @@ impl Choosing {
             typical_p: self.typical_p.unwrap_or(usual.typical_p),
             xtc_probability: self.xtc_probability.unwrap_or(usual.xtc_probability),
             xtc_threshold: self.xtc_threshold.unwrap_or(usual.xtc_threshold),
+            temperature_range: self.temperature_range.unwrap_or(usual.temperature_range),
+            temperature_exponent: self.temperature_exponent.unwrap_or(usual.temperature_exponent),
             mirostat_tau: self.mirostat_tau.unwrap_or(usual.mirostat_tau),
             mirostat_eta: self.mirostat_eta.unwrap_or(usual.mirostat_eta),
             seed: self.seed.as_ref().map_or_else(|| Ok(random_seed()), seed)?,
@@ -210,6 +224,18 @@ impl Choosing {
     /// Names what is no adapter, or no scale.
     pub fn adapters(&self, count: usize) -> Result<Option<Vec<Applied>>, Problem> {
         self.lora.as_ref().map(|given| read_adapters("lora", given, count)).transpose()
+    }
+
+    /// How long the answer may take; without end where unset, or longer than anybody waits.
+    ///
+    /// # Errors
+    /// Where it is no time at all.
+    pub fn time_max(&self) -> Result<Option<Duration>, Problem> {
+        match self.max_time {
+            Some(seconds) if seconds > 0.0 => Ok(Duration::try_from_secs_f64(seconds).ok()),
+            Some(_) => Err(Problem::field("max_time", "must be a number of seconds over 0")),
+            None => Ok(None),
+        }
     }
 
     /// Most tokens of the answer; what is left of the window where unset.
@@ -333,6 +359,8 @@ mod tests {
             "xtc_probability",
             "mirostat_eta",
             "dry_base",
+            "temperature_range",
+            "temperature_exponent",
         ];
         for field in fields {
             for value in [json!(1e308), json!(-1e308), json!("1"), json!([1]), json!(-1000), json!(true)] {
@@ -350,6 +378,10 @@ mod tests {
         ] {
             let result = read(&json!({ field: value })).and_then(|read| read.max_tokens());
             assert_eq!(result.expect_err(field).param.as_deref(), Some(field), "{value}");
+        }
+        for value in [json!(0), json!(-1), json!("1"), json!([])] {
+            let result = read(&json!({ "max_time": value })).and_then(|read| read.time_max());
+            assert_eq!(result.expect_err("no time").param.as_deref(), Some("max_time"), "{value}");
         }
         for (value, field) in [
             (json!({"x": 1}), "logit_bias.x"),
@@ -390,6 +422,11 @@ mod tests {
         let sampling = read(&json!({ "seed": -1, "top_k": -1 })).unwrap().sampling(&stated).unwrap();
         assert_eq!((sampling.temperature, sampling.top_p, sampling.top_k, sampling.seed), (1.0, 1.0, 0, u64::MAX));
         assert_eq!(read(&json!({ "max_tokens": u64::MAX })).unwrap().max_tokens(), Ok(Some(u32::MAX as usize)));
+        let time = |seconds: f64| read(&json!({ "max_time": seconds })).unwrap().time_max();
+        assert_eq!((time(0.25), time(1e300)), (Ok(Some(Duration::from_millis(250))), Ok(None)));
+        let warm = read(&json!({ "temperature_range": 0.5, "temperature_exponent": 2 })).unwrap();
+        let warm = warm.sampling(&stated).unwrap();
+        assert_eq!((warm.temperature_range, warm.temperature_exponent), (0.5, 2.0));
         assert_eq!(read(&json!({ "stop": "a" })).unwrap().stops(), Ok(vec!["a".to_owned()]));
         assert_eq!(read(&json!({ "stop": "", "stop_sequences": ["a"] })).unwrap().stops(), Ok(Vec::new()));
         let penalty = read(&json!({ "repeat_penalty": 1.5, "repeat_last_n": -1 })).unwrap().sampling(&stated).unwrap();

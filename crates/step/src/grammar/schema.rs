@@ -43,8 +43,9 @@ const NOTES_MAX: usize = 50;
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 /// The largest number of items, properties or characters asked for.
 const COUNT_MAX: u64 = 1_000_000;
-/// What numbers are to be multiples of must have a common multiple up to here, counted in units of their last digit.
-const MULTIPLE_MAX: u64 = 65_535;
+/// What numbers are to be multiples of must have a common multiple up to here, counted in units of their last digit: an automaton
+/// counts them, and 65,521 of them take half a second to compile.
+const MULTIPLE_MAX: u64 = 10_000;
 
 /// What these refusals are about.
 pub(super) const KIND: &str = "JSON schema";
@@ -202,6 +203,9 @@ impl<'s> Checker<'s> {
         // Up to draft 7 a reference stands for the whole schema, whatever stands beside it.
         if self.draft <= Draft::Seven && object.contains_key("$ref") {
             self.reference(object, at, &mut out)?;
+            for keyword in object.keys().filter(|keyword| !is_silent_beside_a_reference(keyword)) {
+                self.note(keyword, at, "stands beside \"$ref\", which up to draft 7 is all of a schema");
+            }
         } else {
             for (keyword, value) in object {
                 if self.draft < Draft::since(keyword) {
@@ -472,6 +476,9 @@ impl<'s> Checker<'s> {
     ) -> Result<(), Error> {
         let place = inside(at, keyword);
         let is_list = |key: &str| object.get(key).is_some_and(Value::is_array);
+        if keyword == "items" && is_list("items") && self.draft == Draft::Twenty && object.contains_key("prefixItems") {
+            return Err(invalid(keyword, at, "it must be a schema where \"prefixItems\" stands beside it"));
+        }
         let as_items = match keyword {
             // A list of items is what prefixItems is since 2020-12; what follows it was called additionalItems.
             "additionalItems" if is_list("items") => "items",
@@ -547,8 +554,12 @@ impl<'s> Checker<'s> {
         let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
         let digits = part.len() as u32;
         let units = format!("{whole}{part}").parse::<u64>().ok().filter(|&units| units <= MULTIPLE_MAX && digits <= 4);
-        let too_many =
-            || unsupported("multipleOf", at, "with all others of the schema it has too many digits to be followed");
+        let too_many = || {
+            let reason = format!(
+                "with all others of the schema it comes to a multiple of over {MULTIPLE_MAX} of its last digit, or of over 4 decimals"
+            );
+            unsupported("multipleOf", at, reason)
+        };
         let units = units.ok_or_else(too_many)?;
         // References may bring any two of them together.
         let digits_all = digits.max(self.multiple.1);
@@ -581,8 +592,28 @@ impl<'s> Checker<'s> {
 }
 
 /// The place of a part of what lies at `at`.
-fn inside(at: &str, key: &str) -> String {
+pub(super) fn inside(at: &str, key: &str) -> String {
     format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
+/// What says nothing about a value, or is looked up from elsewhere.
+fn is_silent_beside_a_reference(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "$ref"
+            | "$schema"
+            | "$id"
+            | "id"
+            | "$comment"
+            | "definitions"
+            | "$defs"
+            | "title"
+            | "description"
+            | "default"
+            | "examples"
+            | "readOnly"
+            | "writeOnly"
+    )
 }
 
 fn escaped(text: &str) -> String {

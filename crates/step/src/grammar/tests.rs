@@ -6,6 +6,7 @@ use kauri_formats::Checkpoint;
 use kauri_tokenizer::Special;
 
 use super::*;
+use crate::tools::{Choice, Format, Signs, Tool, Tools};
 
 /// The vocabulary of the model that is in the repository.
 fn tokenizer() -> Tokenizer {
@@ -262,6 +263,52 @@ fn bytes_tell_where_a_text_stops_obeying() {
     assert_eq!(compiled.start(&[]).accepted_bytes(b"\"green\""), 7);
     assert_eq!(compiled.start(&[]).accepted_bytes(b"\"gray\""), 3);
     assert_eq!(compiled.start(&[]).accepted_bytes(b"x"), 0);
+}
+
+/// What only the engine below finds out is refused with its keyword and place, too, and of a tool with its name.
+#[test]
+fn what_is_found_while_compiling_is_refused_by_keyword_and_place() {
+    let bench = Bench::new();
+    let either = json!({ "oneOf": [{ "type": "number" }, { "type": "integer" }] });
+    let some = json!({ "type": "object", "properties": { "a": { "type": "null" }, "b": { "type": "null" } } });
+    let counted = |keyword: &str, count: u32| {
+        let mut schema = some.clone();
+        schema[keyword] = json!(count);
+        schema
+    };
+    let overlapping = json!({ "patternProperties": { "^a": { "type": "null" }, "b$": { "type": "string" } } });
+    for (keyword, at, schema) in [
+        ("maxProperties", "/properties/x", counted("maxProperties", 1)),
+        ("minProperties", "/properties/x", counted("minProperties", 1)),
+        ("oneOf", "/properties/x", either),
+        ("patternProperties", "/properties/x", overlapping),
+    ] {
+        let whole = json!({ "type": "object", "properties": { "x": schema } });
+        let refused = bench.compiler.compile(&Grammar::JsonSchema(whole.to_string())).unwrap_err();
+        let Error::Unsupported { keyword: found, pointer, .. } = &refused else { panic!("{refused:?}") };
+        assert_eq!((found.as_str(), pointer.as_str()), (keyword, at), "{refused}");
+        let calls = |is_strict: bool| {
+            let parameters = [json!({ "type": "object" }), whole.clone(), json!({ "type": "object" })];
+            let tools = parameters.into_iter().enumerate().map(|(index, parameters)| Tool {
+                name: format!("tool{index}"),
+                description: String::new(),
+                parameters,
+                is_strict,
+            });
+            let tools = Tools::new(tools.collect(), &Choice::Required, true).unwrap();
+            let signs = Signs { template: "<tool_call>", has_token: &|_| false };
+            Grammar::Calls(Format::of(&signs).calls(&tools, &|_| None, None).unwrap())
+        };
+        let error = bench.compiler.compile(&calls(true)).unwrap_err();
+        assert_eq!(error, refused.in_tool("tool1"));
+        bench.compile(&calls(false));
+    }
+    // Where all that is listed is required, how many there are is counted.
+    let mut schema = counted("maxProperties", 3);
+    schema["required"] = json!(["a", "b"]);
+    let compiled = bench.schema(&schema);
+    assert!(bench.obeys(&compiled, r#"{"a": null, "b": null, "c": 1}"#));
+    assert!(!bench.obeys(&compiled, r#"{"a": null, "b": null, "c": 1, "d": 2}"#));
 }
 
 /// A hostile schema or grammar ends with an error that names the limit; or it is small for what follows it, and every step of an answer

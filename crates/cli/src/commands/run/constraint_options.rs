@@ -30,6 +30,10 @@ pub struct ConstraintOptions {
     /// A regular expression that the whole answer matches.
     #[arg(long, value_name = "REGEX")]
     regex: Option<String>,
+
+    /// One of several texts: given once for each, and the whole answer is one of them.
+    #[arg(long, value_name = "TEXT")]
+    choice: Vec<String>,
 }
 
 impl ConstraintOptions {
@@ -42,6 +46,9 @@ impl ConstraintOptions {
             let text = input::file(file)?;
             let is_gbnf = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gbnf"));
             return Ok(Some(if is_gbnf { Grammar::Gbnf(text) } else { Grammar::Lark(text) }));
+        }
+        if !self.choice.is_empty() {
+            return Ok(Some(Grammar::Choice(self.choice.clone())));
         }
         let object = self.json_object.then_some(Grammar::JsonObject);
         Ok(self.regex.clone().map(Grammar::Regex).or(object))

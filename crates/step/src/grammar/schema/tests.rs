@@ -32,6 +32,8 @@ fn what_cannot_be_enforced_is_refused_by_keyword_and_place() {
         ("pattern", json!("(?!a)")),
         ("minimum", json!(1e300)),
         ("multipleOf", json!(0.123456789)),
+        ("multipleOf", json!(10_007)),
+        ("multipleOf", json!(1.0007)),
         ("$ref", json!("http://example.org/other")),
         ("minItems", json!(10_000_000)),
         ("minProperties", json!(3)),
@@ -43,6 +45,9 @@ fn what_cannot_be_enforced_is_refused_by_keyword_and_place() {
         assert_eq!(refused(&schema), place(keyword, "/properties/a~1b"), "{keyword}");
     }
     assert_eq!(refused(&json!({ "format": "regex" })), place("format: regex", ""));
+    // Of two lists of items one would be left out.
+    let two = json!({ "prefixItems": [true], "items": [{ "type": "null" }] });
+    assert_eq!(refused(&json!({ "not": false, "items": two })), place("items", "/items"));
     assert_eq!(refused(&json!({ "const": 9007199254740993_u64 })), place("const", ""));
     assert_eq!(refused(&json!({ "enum": [[{ "a": 1e300 }]] })), place("enum", ""));
     assert_eq!(refused(&json!({ "$schema": "http://json-schema.org/draft-03/schema#" })), place("$schema", ""));
@@ -100,6 +105,11 @@ fn drafts_differ_where_they_do() {
     let beside = json!({ "$ref": "#/definitions/a", "type": "string", "definitions": { "a": { "type": "null" } } });
     assert_eq!(old(beside.clone())["type"], Value::Null);
     assert_eq!(checked(&beside)["type"], "string");
+    let mut marked = beside.clone();
+    marked["$schema"] = json!("http://json-schema.org/draft-07/schema#");
+    let notes = check(&marked.to_string()).unwrap().notes;
+    let said = "stands beside \"$ref\", which up to draft 7 is all of a schema";
+    assert_eq!(notes, [format!("\"type\" at the top {said}: it says nothing")]);
     // Lists of items were prefixes.
     assert_eq!(
         old(json!({ "items": [true, false], "additionalItems": false })),
