@@ -142,10 +142,6 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
     for &quant in quants {
         let (hidden, ffn, head_dim) = if quant.block_len() > 64 { (256, 512, 64) } else { (64, 96, 32) };
         cases.push(Case { quant, hidden, head_dim, ffn, ..usual.clone() });
-        if quant.block_len() == 1 {
-            // Queries, keys and values of whole tiles of 128 rows, which a device may compute as one matrix.
-            cases.push(Case { quant, heads: 4, kv_heads: 4, ..usual.clone() });
-        }
     }
     let wide = Case {
         hidden: 48,
@@ -179,6 +175,9 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
     cases.extend(caches(&usual));
     cases.extend(moe::cases(quants, &usual));
     cases.extend(latent::cases(quants, &usual));
+    // Queries, keys and values of whole tiles of 128 rows, which a device may compute as one matrix. Last, as a case's numbers come from its place.
+    let floats = quants.iter().filter(|quant| quant.block_len() == 1);
+    cases.extend(floats.map(|&quant| Case { quant, kv_heads: 4, ..usual.clone() }));
     cases
 }
 
