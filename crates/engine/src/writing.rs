@@ -36,18 +36,42 @@ struct Parts {
     reading: Arc<Reading>,
     reader: Reader,
     reasoning_tokens: usize,
-    /// What ends the reasoning, where its budget is spent.
-    forced: VecDeque<u32>,
-    is_broken_off: bool,
-    /// Whether no constraint holds for that, and whether the token chosen last is of it: it may go on behind the mark that closes.
-    is_forced_freely: bool,
-    is_forced: bool,
+    break_off: BreakOff,
     prompt: Vec<u32>,
     written: Vec<u32>,
     text: String,
     calls: Vec<Call>,
     /// Whether every call is as the model wrote it.
     is_whole: bool,
+}
+
+/// What ends the reasoning in the model's place.
+#[derive(Default)]
+struct BreakOff {
+    is_begun: bool,
+    /// Whether no constraint holds for it: it may go on behind the mark that closes.
+    is_free: bool,
+    left: VecDeque<u32>,
+    /// Whether the token chosen last is of it, and not written yet.
+    is_chosen: bool,
+}
+
+impl BreakOff {
+    fn begin(&mut self, tokens: &[u32], is_free: bool) {
+        (self.is_begun, self.is_free) = (true, is_free);
+        self.left.extend(tokens);
+    }
+
+    fn next(&mut self) -> Option<u32> {
+        let token = self.left.pop_front();
+        self.is_chosen = token.is_some();
+        token
+    }
+
+    /// Whether it is being written where no constraint holds.
+    fn goes_on_freely(&self) -> bool {
+        self.is_free && (self.is_chosen || !self.left.is_empty())
+    }
 }
 
 impl Writing {
@@ -63,10 +87,7 @@ impl Writing {
             reader: reading.form.reader(),
             reading: Arc::clone(reading),
             reasoning_tokens: 0,
-            forced: VecDeque::new(),
-            is_broken_off: false,
-            is_forced_freely: false,
-            is_forced: false,
+            break_off: BreakOff::default(),
             prompt: request.prompt.clone(),
             written: Vec::new(),
             text: String::new(),
@@ -95,14 +116,10 @@ impl Writing {
         let is_spent = parts.reading.reasoning_budget_tokens.is_some_and(|most| parts.reasoning_tokens >= most);
         let is_over = is_spent && parts.reader.is_reasoning();
         let is_early = self.obeys && is_free && self.end_tokens.contains(&token);
-        if (is_over || is_early) && !parts.is_broken_off {
-            parts.is_broken_off = true;
-            parts.is_forced_freely = is_free;
-            parts.forced.extend(&parts.reading.break_off);
+        if (is_over || is_early) && !parts.break_off.is_begun {
+            parts.break_off.begin(&parts.reading.break_off, is_free);
         }
-        let forced = parts.forced.pop_front();
-        parts.is_forced = forced.is_some();
-        forced.unwrap_or(token)
+        parts.break_off.next().unwrap_or(token)
     }
 
     /// Says what a token says. Why the answer is over, if it is.
@@ -115,7 +132,7 @@ impl Writing {
             }
             return output.stopped.map(|index| Finish::Stop(self.stop_strings[index].clone()));
         };
-        parts.is_forced = false;
+        parts.break_off.is_chosen = false;
         parts.written.push(token);
         parts.reasoning_tokens += usize::from(parts.reader.is_reasoning());
         parts.reader.push(text);
@@ -156,10 +173,8 @@ impl Writing {
 
     /// Whether the model reasons, or what ends its reasoning is not all written, so that no constraint holds.
     pub(crate) fn is_free(&self) -> bool {
-        self.parts.as_ref().is_some_and(|parts| {
-            let is_ending = parts.is_forced || !parts.forced.is_empty();
-            parts.reader.is_free(self.obeys_calls) || is_ending && parts.is_forced_freely
-        })
+        let is_free = |parts: &Parts| parts.reader.is_free(self.obeys_calls) || parts.break_off.goes_on_freely();
+        self.parts.as_ref().is_some_and(is_free)
     }
 
     /// The answer is over: says what was held back, and keeps what the model wrote for its calls.
