@@ -188,12 +188,13 @@ pub fn find(word: &str) -> anyhow::Result<String> {
         return Ok(word.to_owned());
     }
     let path = Library::open()?.find(word)?;
-    let path = path.ok_or_else(|| {
-        BadInput(format!(
-            "{word} is not on this machine: there is no such file, and none was pulled (kauri pull {word})"
-        ))
-    })?;
+    let path = path.ok_or_else(|| absent(word))?;
     Ok(path_text(&path)?)
+}
+
+/// What is said of a model that would have to be pulled.
+pub fn absent(word: &str) -> BadInput {
+    BadInput(format!("{word} is not on this machine: there is no such file, and none was pulled (kauri pull {word})"))
 }
 
 /// A path as the engine takes it.

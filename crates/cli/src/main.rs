@@ -7,6 +7,7 @@
 mod cache_options;
 mod commands;
 mod failure;
+mod foreseen;
 mod input;
 mod interrupt;
 mod library;

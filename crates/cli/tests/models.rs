@@ -102,6 +102,34 @@ fn names_that_lead_elsewhere_are_refused_by_every_command() {
     assert_eq!(fs::read_dir(home.path()).expect("a folder").count(), 0);
 }
 
+/// What is not here is said to be so by commands that pull nothing, and foreseen by the catalog.
+#[test]
+fn a_model_that_is_not_here_is_foreseen_and_said_to_be_absent() {
+    let home = tempfile::tempdir().expect("a folder");
+    let kauri = |arguments: &[&str]| kauri_at(home.path(), "http://127.0.0.1:9", arguments);
+    let json = |arguments: &[&str]| serde_json::from_str::<Json>(&kauri(arguments).success()).expect("JSON");
+    let size = |fit: &Json, field: &str| fit[field].as_u64().unwrap_or_else(|| panic!("{field}: {fit}"));
+    let fit = json(&["fit", "qwen3:8b:Q6_K", "--json", "--context", "4096", "--cache-type", "f16"]);
+    assert_eq!((&fit["approximate"], &fit["quant"]), (&Json::from(true), &Json::from("Q6_K")), "{fit}");
+    assert!((6_000_000_000..8_000_000_000).contains(&size(&fit, "weights_bytes")), "{fit}");
+    assert_eq!(size(&fit, "cache_bytes"), 4096 * 147_456);
+    let window =
+        |tokens: u64| fit["windows"].as_array().and_then(|all| all.iter().find(|fit| fit["window_tokens"] == tokens));
+    assert_eq!(window(2048).map(|fit| size(fit, "cache_bytes")), Some(2048 * 147_456), "{fit}");
+    assert_eq!(fit["quants"].as_array().map(Vec::len), Some(6), "{fit}");
+    let said = kauri(&["fit", "qwen3:8b"]).success();
+    assert!(said.contains("not on this machine") && said.contains("weights in Q2_K"), "{said}");
+    kauri(&["fit", "qwen3:8b", "--context", "999999"]).refused("too long a window", "trained for 1 to 40960");
+    for command in ["tokenize", "inspect"] {
+        let ran = kauri(&[command, "--model", "qwen3:8b"]);
+        assert!(!ran.stderr.contains("--offline"), "{}", ran.stderr);
+        ran.refused(command, "kauri pull qwen3:8b");
+    }
+    kauri(&["fit", "hf:a/b"]).refused("no catalog knows it", "kauri pull hf:a/b");
+    kauri(&["pull", "./nothing.gguf"]).refused("no such file", "there is no such file");
+    kauri(&["run", "--model", "owner/repo", "hello"]).refused("a repository", "hf:owner/repo would be the hub's");
+}
+
 #[test]
 fn the_catalog_is_shown_and_added_to() {
     let home = tempfile::tempdir().expect("a folder");

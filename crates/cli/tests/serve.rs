@@ -156,6 +156,7 @@ fn a_number_is_refused_by_the_name_that_it_was_given_by() {
         // Where a model is only loaded, too.
         ("/api/generate", json!({ "prompt": "", "options": { "stop": [""] } }), "stop[0] is empty"),
         ("/api/generate", json!({ "prompt": "", "options": { "logit_bias": { "x": 1 } } }), "logit_bias.x"),
+        ("/api/generate", json!({ "prompt": "", "options": { "lora": [{ "id": 0 }] } }), "lora[0].scale"),
         (
             "/v1/messages",
             json!({ "messages": [{ "role": "user", "content": "?" }], "max_tokens": 1, "stop_sequences": [""] }),
@@ -423,7 +424,7 @@ fn only_those_who_may_come_in() {
 
 #[test]
 fn who_hangs_up_is_cancelled_and_who_is_served_is_served_to_the_end() {
-    let mut server = Server::start(&["--sequences", "1", "--waiting", "0"]);
+    let mut server = Server::start(&["--sequences", "1", "--waiting", "0", "--drain-time", "120"]);
     let long = chat(
         "Tell me a story.",
         &json!({ "max_tokens": 1900, "stream": true, "logit_bias": endless(), "temperature": 1 }),

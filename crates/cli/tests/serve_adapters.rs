@@ -112,6 +112,32 @@ fn an_adapter_without_a_name_is_for_everybody() {
 }
 
 #[test]
+fn what_others_get_is_changed_by_who_may() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("keys.txt");
+    let (alice, bob) = ("sk-0123456789abcdef", "sk-fedcba9876543210");
+    std::fs::write(&file, format!("alice {alice} admin\nbob {bob} open=4\n")).expect("written");
+    let (model, whole) = (model(), format!("whole={}", adapter()));
+    let server = Server::start(&[&model, "--lora", &whole, "--api-key-file", file.to_str().expect("UTF-8")]);
+    let ask = |method: &str, key: &str, body: &str| {
+        let said = server.request(method, "/lora-adapters", &[("x-api-key", key)], body);
+        (said.status, said.json())
+    };
+    let half = json!([{ "id": 0, "scale": 0.5 }]).to_string();
+    let (status, refused) = ask("POST", bob, &half);
+    assert!(status == 403 && refused["error"]["code"] == "not_admin", "{refused}");
+    assert_eq!(ask("GET", bob, "").1[0]["scale"], 0.0, "nothing is changed");
+    assert_eq!((ask("POST", alice, &half).0, &ask("GET", bob, "").1[0]["scale"]), (200, &json!(0.5)));
+    drop(server);
+
+    // Without keys, who is on this machine; and nobody where others reach it.
+    let open = ["--host", "0.0.0.0", "--allow-anyone"];
+    let all = Server::start(&[&[&model[..], "--lora", &whole], &open[..]].concat());
+    let refused = all.post("/lora-adapters", &json!([]));
+    assert!(refused.status == 403 && refused.body.contains("not_admin"), "{}", refused.body);
+}
+
+#[test]
 fn run_applies_adapters_and_refuses_what_is_none() {
     let path = golden("families/llama/model-f32.gguf");
     let run = |more: &[&str]| {

@@ -43,7 +43,11 @@ fn listen(server: &Server, body: &Json) -> Heard {
     stream.write_all(server.text("POST", CHAT, &[], &body.to_string()).as_bytes()).expect("sent");
     let (mut all, mut piece, mut times) = (Vec::new(), [0; 16 << 10], Vec::new());
     loop {
-        let read = stream.read(&mut piece).expect("more");
+        let read = match stream.read(&mut piece) {
+            // Who is stopped for a while reads on.
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            read => read.expect("more"),
+        };
         if read == 0 {
             break;
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use kauri_device::{Applied, Choice};
 use kauri_step::grammar::{Compiled, Constraint};
-use kauri_step::sample::{Sampler, Sampling};
+use kauri_step::sample::{Sampler, Sampling, Workspace};
 use kauri_tokenizer::Tokenizer;
 
 use crate::dialogue::Reading;
@@ -57,7 +57,7 @@ const BREAKERS: &[u8] = b"\n:\"*";
 impl Request {
     /// What chooses its tokens; nothing where the most likely is the one.
     pub(crate) fn sampler(&self, tokenizer: &Tokenizer, vocab: usize) -> Result<Option<Sampler>, Error> {
-        let mut sampler = Sampler::new(self.sampling, vocab)?.with_bias(&self.logit_bias)?;
+        let mut sampler = Sampler::new(self.sampling)?.with_bias(&self.logit_bias)?;
         if self.sampling.dry_multiplier > 0.0 {
             let breaks = |token: u32| {
                 tokenizer.token_bytes(token).is_some_and(|bytes| bytes.iter().any(|byte| BREAKERS.contains(byte)))
@@ -258,7 +258,10 @@ struct Chooser {
 
 impl Chooser {
     fn new(request: &Request, tokenizer: &Tokenizer, vocab: usize) -> Result<Self, Error> {
-        let sampler = request.sampler(tokenizer, vocab)?;
+        let mut sampler = request.sampler(tokenizer, vocab)?;
+        if let Some(sampler) = &mut sampler {
+            sampler.exchange(&mut Workspace::new(vocab));
+        }
         let row = vec![0.0; if sampler.is_none() { 0 } else { vocab }];
         Ok(Self { sampler, row })
     }

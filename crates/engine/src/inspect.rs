@@ -1,5 +1,7 @@
 //! What is in a model file, in numbers: nothing is computed and no device is needed.
 
+use std::path::PathBuf;
+
 use kauri_arch::{Attention, Block, Convolution, Ffn, GatedDelta, Mixer, Pooling, Shape, StateSpace};
 use kauri_device::{CacheType, Weight};
 use kauri_formats::Source;
@@ -71,6 +73,15 @@ pub struct TensorLine {
     pub dims: Vec<u64>,
     /// Stored bytes.
     pub bytes: u64,
+}
+
+/// The files that the model called `name` consists of: one, the parts of a split one, or those of a directory; none for the model inside
+/// this program.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn files(name: Option<&str>) -> Result<Vec<PathBuf>, Error> {
+    Ok(resolve::open(name)?.paths)
 }
 
 /// Looks into the model called `name` (the default one where unset).

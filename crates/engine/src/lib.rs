@@ -34,7 +34,7 @@ pub use engine::{Defaults, Engine, Options};
 pub use error::Error;
 pub use events::{Done, Event, Finish, Likelihood};
 pub use fitting::{Fitted, Misfit, OnGpu, Resident, fit, measure};
-pub use inspect::{Inspection, TensorLine, inspect, template_source, tokenizer};
+pub use inspect::{Inspection, TensorLine, files, inspect, template_source, tokenizer};
 pub use reader::{Passage, Reader, Wanted};
 pub use remember::Remembering;
 pub use serve::{Answer, Listener, Pace, Reply, Service, Serving, Submission, Ticket};

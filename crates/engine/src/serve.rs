@@ -4,6 +4,7 @@
 //! channel of the standard library; a server brings its own. Who walks away from an answer has cancelled it: its pages are others'
 //! from the next step on. Who does not keep up with one holds it ([`Pace`]): it has no part in any step until they have caught up.
 
+mod chunk;
 mod pace;
 mod steps;
 
@@ -37,7 +38,8 @@ pub use pace::Pace;
 pub struct Serving {
     /// Most requests that wait.
     pub waiting: u32,
-    /// Most tokens of prompts in a step, while answers are being written: more reads prompts sooner and writes answers less evenly.
+    /// Most tokens of prompts in a step, while answers are being written: more reads prompts sooner and writes answers less evenly. Fewer are
+    /// read where a step would take more than about twice as long as without.
     pub chunk_tokens: u32,
     /// What all running requests may come to need, as a share of the cache. Over 100, some may have to be sent back to the
     /// queue, which costs time and no answer; few write as much as they may.

@@ -151,6 +151,23 @@ fn adapters_give_the_logits_that_llama_cpp_gives_with_them() {
     }
 }
 
+/// Adapters that PEFT has made and transformers applied: ranks and alphas of modules of their own; projections that are together, with rsLoRA.
+#[test]
+fn adapters_give_the_logits_that_transformers_gives_with_peft() {
+    let tokens: Vec<u32> = (0..24).map(|place| 5 + place * 37 % 110).collect();
+    for family in ["qwen3", "phi3"] {
+        let shape = adapted(&model_file(family, ""), &[adapter_file(family, "peft")]).expect("a golden");
+        let expected = floats(&adapter_file(family, "peft-logits.f32"));
+        for isa in supported() {
+            let mut model = Model::new(shape.clone(), isa);
+            let apart = farthest(&model.read(&tokens, 64, ONE), &expected);
+            println!("{family} with {}: {apart:.1e}", isa.name());
+            assert!(apart <= 2e-3, "{family} with {}: {apart}", isa.name());
+            assert!(farthest(&model.read(&tokens, 64, &[]), &expected) > 1.0, "{family}: the adapter changes nothing");
+        }
+    }
+}
+
 /// Bits: those of a model without any adapter for who has none, and the same in any company, any cut and any order for who has one.
 #[test]
 fn company_and_cut_change_no_bit_with_an_adapter_or_without() {
@@ -403,6 +420,12 @@ fn what_peft_writes_and_is_not_applied_is_refused_by_name() {
         ("fan_in_fan_out", Json::from(true)),
         ("target_parameters", Json::from(vec!["experts.down_proj"])),
         ("init_lora_weights", Json::from("pissa_niter_16")),
+        ("init_lora_weights", Json::from("OLoRA")),
+        ("init_lora_weights", Json::from("lora_ga")),
+        ("use_bdlora", serde_json::json!({ "nblocks": 2 })),
+        ("kasa_config", serde_json::json!({ "beta": 1e-4 })),
+        ("arrow_config", serde_json::json!({ "top_k": 3 })),
+        ("monteclora_config", serde_json::json!({ "sample_scaler": 1e-4 })),
         ("peft_type", Json::from("IA3")),
         ("lora_alpha", Json::from("Infinity")),
         ("lora_alpha", Json::from(0)),

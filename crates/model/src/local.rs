@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::pull::{Places, is_hex};
+use crate::pull::{self, Places, is_hex};
 use crate::resolve::{self, HubName, Listed, Reference, RegistryName};
 
 /// Most entries of a folder that are looked at.
@@ -168,26 +168,65 @@ fn remove_hub(places: &Places, name: &HubName) -> Option<io::Result<u64>> {
             folder.display()
         ))));
     }
-    let (_, files) = hub(places, name)?;
-    Some(remove_links(places, &folder, &files))
+    match hub(places, name) {
+        Some((_, files)) => Some(remove_links(places, &folder, &files)),
+        None => remove_unfinished(places, name, &folder).transpose(),
+    }
+}
+
+/// What came of pulls of a repository that were never finished, but for those that are going on; nothing where there are none.
+fn remove_unfinished(places: &Places, name: &HubName, folder: &Path) -> io::Result<Option<u64>> {
+    let locks = pull::locks_folder(places, name);
+    let (mut freed, mut is_any) = (0, false);
+    for file in entries(&folder.join("blobs")) {
+        let title = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some((blob, _)) = title.split_once(pull::PART_ENDING).filter(|(blob, _)| is_hex(blob, blob.len())) else {
+            continue;
+        };
+        // Whoever holds the lock is fetching it.
+        let lock = fs::File::open(locks.join(format!("{blob}.lock")));
+        if lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(fs::TryLockError::WouldBlock))) {
+            continue;
+        }
+        freed += stored_bytes(&fs::metadata(&file)?);
+        fs::remove_file(&file)?;
+        is_any = true;
+    }
+    if is_any && [folder.join("blobs"), folder.join("snapshots")].iter().all(|below| entries(below).is_empty()) {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(is_any.then_some(freed))
+}
+
+/// Bytes that a file takes on its disk: one that is being made is as long as it will be, and empty where nothing has come.
+fn stored_bytes(file: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::MetadataExt::blocks(file).saturating_mul(512)
+    }
+    #[cfg(not(unix))]
+    {
+        file.len()
+    }
 }
 
 fn remove_links(places: &Places, folder: &Path, files: &[PathBuf]) -> io::Result<u64> {
     let mut freed = 0;
     for file in files {
         let Some(blob) = inside(&places.hub, file) else { continue };
+        let bytes = fs::metadata(&blob)?.len();
         fs::remove_file(file)?;
         let snapshots = folder.join("snapshots");
         let is_used = entries(&snapshots)
             .iter()
             .flat_map(|snapshot| files_below(snapshot, DEPTH_MAX))
             .any(|other| fs::canonicalize(other).is_ok_and(|other| other == blob));
-        if !is_used && blob.is_file() {
-            freed += fs::metadata(&blob)?.len();
-            fs::remove_file(&blob)?;
-        } else if !blob.exists() {
-            // The file was no link but the bytes themselves.
-            freed += 1;
+        if !is_used {
+            // Where the file was no link but the bytes themselves, they are gone with it.
+            match fs::remove_file(&blob) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => freed += bytes,
+            }
         }
     }
     let is_empty =
@@ -299,6 +338,15 @@ mod tests {
         assert_eq!(remove(&places, &name(Some("Q8_0"))).unwrap(), 100);
         assert!(!folder.join("blobs/f2").exists() && folder.join("blobs/f1").exists());
         assert_eq!(list(&places).len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_no_link_is_counted_and_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let (places, folder) = cache(root.path());
+        fs::write(folder.join("snapshots").join(COMMIT).join("m-Q8_0.gguf"), vec![0; 100]).unwrap();
+        assert_eq!(remove(&places, &name(None)).unwrap(), 100);
+        assert!(!folder.exists());
     }
 
     #[test]

@@ -14,15 +14,18 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::resolve::{self, Reference, WebName};
+use crate::resolve::{self, Reference, RegistryName, WebName};
 
 pub use digest::{Digest, is_hex, sha256};
-pub use fetch::{Manner, Wanted, free_bytes};
+pub use fetch::{Manner, PART_ENDING, Wanted, free_bytes};
+pub use hub::locks_folder;
 pub use ureq::Proxy;
 pub use web::{Credential, Fault, Patience, Web};
 
 /// Bytes that stay free beside what is pulled.
 const RESERVE_BYTES: u64 = 64 << 20;
+/// The largest file that is believed in: what somebody else says of sizes is added up, and sizes tables here.
+const FILE_BYTES_MAX: u64 = 1 << 44;
 
 /// What can be in the way between a name and its files.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +72,7 @@ pub enum Error {
     },
     /// It is not for everybody.
     #[error(
-        "{what}: {host} says no ({status}); if the model has terms, accept them on its page, and set HF_TOKEN to a token that may read it"
+        "{what}: {host} says no ({status}): it is not for everybody. Where that is the hub: accept the model's terms on its page, if it has any, and set HF_TOKEN to a token that may read it"
     )]
     Denied {
         /// What was asked for.
@@ -177,6 +180,8 @@ pub struct Plan {
     afterwards: Vec<Afterwards>,
     /// Whose disk must have room.
     folder: PathBuf,
+    /// The registry's name of it, where that is where it comes from: what opens its door does so for minutes.
+    door: Option<RegistryName>,
 }
 
 /// What makes files findable, once they are there.
@@ -207,11 +212,18 @@ impl Puller {
     /// # Errors
     /// When nobody has it, or nothing in it can be used.
     pub fn plan(&self, reference: &Reference, budget_bytes: Option<u64>) -> Result<Option<Plan>, Error> {
-        match reference {
-            Reference::BuiltIn | Reference::Path(_) => Ok(None),
-            Reference::Hub(name) => self.plan_hub(name, budget_bytes).map(Some),
-            Reference::Registry(name) => self.plan_registry(name).map(Some),
-            Reference::Web(name) => self.plan_web(name).map(Some),
+        let plan = match reference {
+            Reference::BuiltIn | Reference::Path(_) => return Ok(None),
+            Reference::Hub(name) => self.plan_hub(name, budget_bytes)?,
+            Reference::Registry(name) => self.plan_registry(name)?,
+            Reference::Web(name) => self.plan_web(name)?,
+        };
+        match plan.files.iter().find(|file| file.bytes > FILE_BYTES_MAX) {
+            Some(file) => {
+                let why = format!("{} is said to have {} bytes, which no file of a model has", file.title, file.bytes);
+                Err(Error::unusable(&plan.name, why))
+            }
+            None => Ok(Some(plan)),
         }
     }
 
@@ -231,7 +243,7 @@ impl Puller {
             return Err(Error::NoRoom { needed, free, folder: plan.folder.clone() });
         }
         for file in &plan.files {
-            file.fetch(&self.web, &self.manner, watch)?;
+            self.bring(file, plan.door.as_ref(), watch)?;
         }
         for step in &plan.afterwards {
             match step {
@@ -240,6 +252,24 @@ impl Puller {
             }
         }
         Ok(plan.source.clone())
+    }
+
+    /// Brings one file. A registry's pass is good for minutes, and a large file may take longer: where it is refused midway, another is
+    /// asked for.
+    fn bring(&self, file: &Wanted, door: Option<&RegistryName>, watch: &dyn Watch) -> Result<(), Error> {
+        let mut file = file.clone();
+        loop {
+            let before = file.missing_bytes(&self.manner);
+            let outcome = file.fetch(&self.web, &self.manner, watch);
+            let (Err(Error::Denied { status: 401, .. }), Some(door)) = (&outcome, door) else { return outcome };
+            let missing = file.missing_bytes(&self.manner);
+            if missing >= before {
+                return outcome;
+            }
+            // What is here is counted again by the next attempt.
+            watch.lost(file.bytes - missing);
+            file.credential = self.pass(door)?;
+        }
     }
 
     fn plan_web(&self, name: &WebName) -> Result<Plan, Error> {
@@ -259,7 +289,8 @@ impl Puller {
             credential: None,
         };
         let quant = resolve::quant_of(&name.file);
-        Ok(Plan { name: name.url.clone(), quant, files: vec![wanted], source, afterwards: Vec::new(), folder })
+        let files = vec![wanted];
+        Ok(Plan { name: name.url.clone(), quant, files, source, afterwards: Vec::new(), folder, door: None })
     }
 }
 

@@ -19,6 +19,7 @@ use kauri_formats::{Metadata, Quant, Value};
 use self::partial::Partial;
 use crate::draft::{Draft, Planned};
 use crate::importance::Importance;
+use crate::pull::free_bytes;
 
 /// Values that a thread takes at a time: 4 MiB of `f32`.
 const CHUNK_VALUES: usize = 1 << 20;
@@ -80,6 +81,24 @@ pub enum Error {
         /// What it said.
         reason: io::Error,
     },
+    /// There is not enough room to begin.
+    #[error(
+        "{path}: {needed} bytes are to be written, and the disk has room for {free}: make room, or choose another disk"
+    )]
+    NoRoom {
+        /// The file.
+        path: String,
+        /// Bytes to be written.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
+    /// The disk is full.
+    #[error("{path}: the disk is full; what was written stays: make room, and the same command goes on where it was")]
+    DiskFull {
+        /// The file.
+        path: String,
+    },
     /// Another process writes the same file.
     #[error("{path}: another process is writing this file; wait for it, or choose another name")]
     Busy {
@@ -113,6 +132,20 @@ pub enum Error {
     /// Somebody asked to stop; the next run goes on.
     #[error("stopped; the same command goes on where it was")]
     Stopped,
+}
+
+impl Error {
+    /// What the file system said about a file.
+    fn file(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
+        let name = path.display().to_string();
+        move |reason| {
+            let path = name.clone();
+            match reason.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { path },
+                _ => Self::File { path, reason },
+            }
+        }
+    }
 }
 
 /// The settings of a file with tensors of these types: what readers of the format expect beside those of the model.
@@ -158,17 +191,18 @@ pub fn write(work: &Work<'_>, path: &Path, progress: &mut dyn FnMut(Progress<'_>
     let all = file_bytes(work.draft, work.types)?;
     let slots = slots(work.draft, work.types);
     let mut partial = Partial::open(path, &work.fingerprint)?;
-    let failed = |reason| Error::File { path: path.display().to_string(), reason };
+    let failed = Error::file(path);
     let mut head = Vec::new();
-    Writer::new(&mut head, &work.draft.metadata, &slots).map_err(failed)?;
-    let done = partial.done(&head).map_err(failed)?.min(slots.len());
-    partial.rewind().map_err(failed)?;
-    let mut writer = Writer::new(partial.file(), &work.draft.metadata, &slots).map_err(failed)?;
+    Writer::new(&mut head, &work.draft.metadata, &slots).map_err(&failed)?;
+    let done = partial.done(&head).map_err(&failed)?.min(slots.len());
+    partial.rewind().map_err(&failed)?;
+    let mut writer = Writer::new(partial.file(), &work.draft.metadata, &slots).map_err(&failed)?;
     let mut bytes = head.len() as u64;
     for _ in 0..done {
-        bytes += writer.skip().map_err(failed)?;
+        bytes += writer.skip().map_err(&failed)?;
     }
-    partial.cut(bytes).map_err(failed)?;
+    partial.cut(bytes).map_err(&failed)?;
+    has_room(path, all - bytes)?;
     let (mut errors, mut unsaved) = (vec![None; slots.len()], 0);
     for (index, tensor) in work.draft.tensors.iter().enumerate().skip(done) {
         let mut told = |written: u64| {
@@ -183,13 +217,22 @@ pub fn write(work: &Work<'_>, path: &Path, progress: &mut dyn FnMut(Progress<'_>
         bytes += size;
         unsaved += size;
         if unsaved >= JOURNAL_BYTES {
-            partial.save(index + 1).map_err(failed)?;
+            partial.save(index + 1).map_err(&failed)?;
             unsaved = 0;
         }
     }
-    writer.finish().map_err(failed)?;
-    partial.finish(path).map_err(failed)?;
+    writer.finish().map_err(&failed)?;
+    partial.finish(path).map_err(&failed)?;
     Ok(Written { bytes: all, resumed: done, errors })
+}
+
+/// Whether so many bytes can still be written beside `path`, where the system says.
+fn has_room(path: &Path, needed: u64) -> Result<(), Error> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match free_bytes(folder) {
+        Ok(Some(free)) if free < needed => Err(Error::NoRoom { path: path.display().to_string(), needed, free }),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// What can be said before anything is read.
@@ -252,7 +295,7 @@ fn write_tensor(
             let Some(made) = made.into_inner() else { continue };
             let Made { bytes, squares } = made?;
             written += bytes.len() as u64;
-            writer.data(&bytes).map_err(|reason| Error::File { path: path.display().to_string(), reason })?;
+            writer.data(&bytes).map_err(Error::file(path))?;
             sums = [sums[0] + squares[0], sums[1] + squares[1]];
         }
         if !told(written) {

@@ -74,6 +74,10 @@ pub fn parse(word: &str, catalog: &Catalog) -> Result<Reference, NameError> {
     if let Some(found) = catalog.find(word) {
         return found;
     }
+    if names::is_repository(word) {
+        let hint = format!("; hf:{word} would be the hub's");
+        return Err(NameError::Unknown { name: word.to_owned(), hint });
+    }
     if names::is_path(word) {
         // Opening it says what is wrong.
         return Ok(Reference::Path(PathBuf::from(word)));
@@ -137,6 +141,10 @@ mod tests {
         for word in wrong {
             assert!(parsed(word).is_err(), "{word:?}: {:?}", parsed(word));
         }
+        // A repository without `hf:` is no path either.
+        let said = parsed("Qwen/Qwen3-8B-GGUF").unwrap_err().to_string();
+        assert!(said.contains("hf:Qwen/Qwen3-8B-GGUF"), "{said}");
+        assert!(matches!(parsed("folder/m.gguf"), Ok(Reference::Path(_))));
         // What nobody knows is no path that somebody could be led to.
         assert!(matches!(parsed("qwen33"), Err(NameError::Unknown { .. })));
         assert!(parsed("qwen33").unwrap_err().to_string().contains("qwen3"), "{}", parsed("qwen33").unwrap_err());

@@ -111,6 +111,15 @@ pub struct Step {
     pub work: Vec<Work>,
 }
 
+impl Step {
+    /// How many answers it writes a token of, and how many tokens it reads of prompts, and of what is read like them.
+    pub fn measure(&self) -> (u32, u32) {
+        let is_writing = |work: &&Work| work.output && work.end - work.start == 1;
+        let answers = self.work.iter().filter(is_writing).count() as u32;
+        (answers, self.work.iter().map(|work| work.end - work.start).sum::<u32>() - answers)
+    }
+}
+
 /// How things stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -236,6 +245,15 @@ impl Schedule {
         self.queue.push(&sequence);
         self.sequences[place as usize] = Some(sequence);
         Ok(Id { number, place })
+    }
+
+    /// From the next step on, at most so many tokens of prompts are read while answers are being written.
+    ///
+    /// # Panics
+    /// If it is none: prompts would wait for all answers to end.
+    pub fn set_chunk_tokens(&mut self, tokens: u32) {
+        assert!(tokens > 0, "prompts would not go on");
+        self.limits.chunk_tokens = tokens;
     }
 
     /// Plans the next step at tick `now`; says whether there is anything to do. What it planned is [`Schedule::moves`], then

@@ -52,7 +52,7 @@ impl Answers {
         let work = move || {
             let service = model.service()?;
             let mailbox = Mailbox::default();
-            let Caller { number, span } = caller;
+            let Caller { number, span, .. } = caller;
             let submissions = ask.submissions(service, &model.adapters, number, &mailbox.pace())?;
             let (mut tickets, mut prompt_tokens) = (Vec::new(), Vec::new());
             for (choice, submission) in submissions.into_iter().enumerate() {

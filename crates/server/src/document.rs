@@ -292,7 +292,7 @@ fn meaning(status: u16) -> &'static str {
             "The body is no JSON object, or a field has a value that it may not have; `param` or the message names it."
         }
         401 => "A key is needed, or this is none of ours.",
-        403 => "The host or origin is none of ours.",
+        403 => "The host or origin is none of ours, or the key may not do this.",
         404 => "There is no such model or file.",
         408 => "The body did not come in time.",
         413 => "The body is too long.",

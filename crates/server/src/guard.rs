@@ -46,6 +46,8 @@ pub struct Peer(pub Option<IpAddr>);
 pub struct Caller {
     /// As the engine tells callers apart.
     pub number: u64,
+    /// Whether they may change what others get: with keys, whose key says so; without, who is on this machine.
+    pub is_admin: bool,
     /// What is told of the request, where anything is.
     pub span: Option<Span>,
 }
@@ -63,7 +65,8 @@ pub async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next
         Err(problem) => problem.response(dialect),
         Ok(_) if request.method() == Method::OPTIONS && origin.is_some() => preflight(request.headers()),
         Ok((number, held)) => {
-            request.extensions_mut().insert(Caller { number, span: span.clone() });
+            let is_admin = held.as_ref().map_or(app.doors.is_loopback, Held::is_admin);
+            request.extensions_mut().insert(Caller { number, is_admin, span: span.clone() });
             let endpoint = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
             let response = next.run(request).await;
             app.metrics.answered(&endpoint, response.status().as_u16());

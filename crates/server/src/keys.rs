@@ -27,6 +27,7 @@ struct Key {
     hash: blake3::Hash,
     /// Most requests open at a time.
     open_max: Option<u32>,
+    is_admin: bool,
     open: AtomicU32,
 }
 
@@ -39,6 +40,8 @@ pub struct GivenKey {
     pub key: String,
     /// Most requests open at a time.
     pub open_max: Option<u32>,
+    /// Whether it may change what others get.
+    pub is_admin: bool,
 }
 
 /// A key that has let a request in, until that is over.
@@ -46,8 +49,8 @@ pub struct GivenKey {
 pub struct Held(Arc<Key>);
 
 impl Keys {
-    /// Reads a file of keys: one a line, a name, the key, and perhaps `open=N` for the most requests it may have open at a time. What
-    /// follows `#` at a line's beginning is a remark.
+    /// Reads a file of keys: one a line, a name, the key, perhaps `open=N` for the most requests it may have open at a time, and `admin`
+    /// where it may change what others get. What follows `#` at a line's beginning is a remark.
     ///
     /// # Errors
     /// Names the line that is wrong, and never the key in it.
@@ -55,27 +58,33 @@ impl Keys {
         let mut keys = Self::default();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+            if line.starts_with('#') {
                 continue;
             }
-            let wrong = |what: &str| format!("line {}: {what}; a line is a name, a key and perhaps open=N", index + 1);
+            let wrong = |what: &str| {
+                format!("line {}: {what}; a line is a name, a key and perhaps open=N and admin", index + 1)
+            };
             let words: Vec<&str> = line.split_whitespace().collect();
-            let (name, key, rest) = match words[..] {
-                [key] => ("default", key, None),
-                [name, key] => (name, key, None),
-                [name, key, rest] => (name, key, Some(rest)),
-                _ => return Err(wrong("too many words")),
+            let (name, key, rest) = match &words[..] {
+                [] => continue,
+                [key] => ("default", *key, &[][..]),
+                [name, key, rest @ ..] => (*name, *key, rest),
             };
-            let open_max = match rest.map(|rest| rest.strip_prefix("open=").and_then(|count| count.parse().ok())) {
-                None => None,
-                Some(Some(count)) if count > 0 => Some(count),
-                Some(_) => return Err(wrong("the third word is not open=N")),
-            };
-            let given = GivenKey { name: name.to_owned(), key: key.to_owned(), open_max };
+            let mut given = GivenKey { name: name.to_owned(), key: key.to_owned(), ..GivenKey::default() };
+            for &word in rest {
+                let count = word.strip_prefix("open=").and_then(|count| count.parse().ok()).filter(|&count| count > 0);
+                match count {
+                    Some(count) if given.open_max.is_none() => given.open_max = Some(count),
+                    None if word == "admin" && !given.is_admin => given.is_admin = true,
+                    Some(_) | None => {
+                        return Err(wrong("a word behind the key is neither open=N nor admin, or is there twice"));
+                    }
+                }
+            }
             keys.add(given).map_err(|error| wrong(&error))?;
         }
         if keys.is_empty() {
-            return Err("there is no key in it; a line is a name, a key and perhaps open=N".to_owned());
+            return Err("there is no key in it; a line is a name, a key and perhaps open=N and admin".to_owned());
         }
         Ok(keys)
     }
@@ -85,7 +94,7 @@ impl Keys {
     /// # Errors
     /// Where it is too short, or another has its name; never with the key.
     pub fn add(&mut self, given: GivenKey) -> Result<(), String> {
-        let GivenKey { name, key, open_max } = given;
+        let GivenKey { name, key, open_max, is_admin } = given;
         let name = if name.is_empty() { "default".to_owned() } else { name };
         if key.len() < KEY_BYTES_MIN {
             return Err(format!("the key has fewer than {KEY_BYTES_MIN} characters"));
@@ -94,7 +103,7 @@ impl Keys {
             return Err(format!("there is a key called {name:?} already"));
         }
         let (number, hash) = (self.0.len() as u64 + 1, blake3::hash(key.as_bytes()));
-        self.0.push(Arc::new(Key { number, name, hash, open_max, open: AtomicU32::new(0) }));
+        self.0.push(Arc::new(Key { number, name, hash, open_max, is_admin, open: AtomicU32::new(0) }));
         Ok(())
     }
 
@@ -154,6 +163,11 @@ impl Held {
         &self.0.name
     }
 
+    /// Whether it may change what others get.
+    pub fn is_admin(&self) -> bool {
+        self.0.is_admin
+    }
+
     /// Holds the key until a response is sent.
     pub fn until_end_of(self, body: Body) -> Body {
         watched(body, self)
@@ -190,6 +204,18 @@ mod tests {
     }
 
     #[test]
+    fn only_a_key_that_is_said_to_be_may_change_what_others_get() {
+        let keys = Keys::parse(
+            "a sk-0123456789abcdef admin open=2\nb sk-fedcba9876543210 open=2 admin\nc sk-00000000fedcba98 open=2",
+        )
+        .unwrap();
+        let is_admin = |key: &[u8]| keys.admit(Some(key)).unwrap().is_admin();
+        assert!(is_admin(b"sk-0123456789abcdef") && is_admin(b"sk-fedcba9876543210"));
+        assert!(!is_admin(b"sk-00000000fedcba98"));
+        assert_eq!(keys.0.iter().map(|key| key.open_max).collect::<Vec<_>>(), [Some(2); 3]);
+    }
+
+    #[test]
     fn what_is_kept_is_not_the_key() {
         let keys = Keys::parse(FILE).unwrap();
         let kept = format!("{keys:?}");
@@ -220,6 +246,9 @@ mod tests {
             ("\na sk-0123456789abcdef open=0", "line 2"),
             ("a sk-0123456789abcdef\na sk-fedcba9876543210", "line 2"),
             ("a sk-0123456789abcdef open=1 x", "line 1"),
+            ("a sk-0123456789abcdef open=1 open=2", "line 1"),
+            ("a sk-0123456789abcdef admin admin", "line 1"),
+            ("a sk-0123456789abcdef Admin", "line 1"),
         ] {
             let error = Keys::parse(text).unwrap_err();
             assert!(error.contains(part) && !error.contains("0123"), "{error}");

@@ -192,7 +192,39 @@ pub struct Choice {
     pub probability: f32,
 }
 
-/// Chooses tokens. Made once for a sequence; a call allocates nothing.
+/// What samplers work in, as large as the vocabulary or larger. Nothing in it is of use behind a row, so that samplers that take turns need one
+/// together.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    /// The largest logit of each block that may still be chosen from, (vocabulary / 32).
+    block_max: Vec<f32>,
+    /// The weight of each span of blocks, (vocabulary / 1024).
+    span_weight: Vec<f64>,
+    /// The weight of each token at temperature 1, as top-p noted it, (vocabulary / 32, 32).
+    weights: Vec<[f32; BLOCK]>,
+    /// A bit for each token that top-p has yet to look through, (vocabulary / 32), and the blocks of such tokens, of which the last are none.
+    between: Vec<u32>,
+    places: Vec<u32>,
+    /// Tokens compared with each other, at most the vocabulary.
+    candidates: Vec<Candidate>,
+}
+
+impl Workspace {
+    /// With room for rows of `vocabulary` logits.
+    pub fn new(vocabulary: usize) -> Self {
+        let blocks = vocabulary.div_ceil(BLOCK);
+        Self {
+            block_max: Vec::with_capacity(blocks),
+            span_weight: Vec::with_capacity(blocks.div_ceil(SPAN)),
+            weights: Vec::with_capacity(blocks),
+            between: Vec::with_capacity(blocks),
+            places: Vec::with_capacity(blocks + LANES),
+            candidates: Vec::with_capacity(vocabulary),
+        }
+    }
+}
+
+/// Chooses tokens. Made once for a sequence; a call allocates nothing where it has a [`Workspace`] with room for the row.
 #[derive(Debug)]
 pub struct Sampler {
     sampling: Sampling,
@@ -200,21 +232,11 @@ pub struct Sampler {
     level: Level,
     /// How far below the largest logit min-p cuts.
     min_p_distance: f32,
-    /// The largest logit of each block that may still be chosen from, (vocabulary / 32).
-    block_max: Vec<f32>,
-    /// The weight of each span of blocks, (vocabulary / 1024).
-    span_weight: Vec<f64>,
-    /// What it is of, where top-p has noted it.
+    work: Workspace,
+    /// What the spans' weights are of, where top-p has noted them.
     span_cut: Option<Candidate>,
-    /// The weight of each token at temperature 1, as top-p noted it, (vocabulary / 32, 32).
-    weights: Vec<[f32; BLOCK]>,
-    /// The largest logit of the row when it did: not a number where the row is another one now.
+    /// The largest logit of the row when top-p noted its weights: not a number where the row is another one now.
     weights_max: f32,
-    /// A bit for each token that top-p has yet to look through, (vocabulary / 32), and the blocks of such tokens, of which the last are none.
-    between: Vec<u32>,
-    places: Vec<u32>,
-    /// Tokens compared with each other, at most the vocabulary.
-    candidates: Vec<Candidate>,
     /// The tokens that the penalties count, at most `penalty_window`.
     recent: Vec<u32>,
     /// How long the repetition is that each of the recent tokens ended, for DRY.
@@ -269,22 +291,16 @@ impl Candidate {
 const EVERYTHING: Candidate = Candidate { logit: f32::MIN, token: u32::MAX };
 
 impl Sampler {
-    /// A sampler for rows of `vocabulary` logits. Fails when a parameter is outside its range.
-    pub fn new(sampling: Sampling, vocabulary: usize) -> Result<Self, Error> {
+    /// A sampler, with an empty workspace. Fails when a parameter is outside its range.
+    pub fn new(sampling: Sampling) -> Result<Self, Error> {
         sampling.validate()?;
-        let blocks = vocabulary.div_ceil(BLOCK);
         Ok(Self {
             sampling,
             level: Level::new(),
             min_p_distance: logarithm(sampling.min_p),
-            block_max: Vec::with_capacity(blocks),
-            span_weight: Vec::with_capacity(blocks.div_ceil(SPAN)),
+            work: Workspace::default(),
             span_cut: None,
-            weights: Vec::with_capacity(if sampling.top_p < 1.0 { blocks } else { 0 }),
             weights_max: f32::NAN,
-            between: Vec::with_capacity(if sampling.top_p < 1.0 { blocks } else { 0 }),
-            places: Vec::with_capacity(if sampling.top_p < 1.0 { blocks + LANES } else { 0 }),
-            candidates: Vec::with_capacity(vocabulary),
             recent: Vec::with_capacity(sampling.penalty_window as usize),
             repeats: Vec::with_capacity(if sampling.dry_multiplier > 0.0 {
                 sampling.penalty_window as usize
@@ -296,6 +312,11 @@ impl Sampler {
             surprise_max: 2.0 * f64::from(sampling.mirostat_tau),
             drawn_from: Drawn { cut: EVERYTHING, max: 0.0, temperature: 1.0, total: 1.0 },
         })
+    }
+
+    /// Works in this from now on, and gives back what it worked in before.
+    pub fn exchange(&mut self, work: &mut Workspace) {
+        std::mem::swap(&mut self.work, work);
     }
 
     /// Adds numbers to the logits of tokens: -100 to 100 each, for at most [`BIAS_TOKENS_MAX`].
@@ -337,7 +358,7 @@ impl Sampler {
         }
         if self.sampling.temperature == 0.0 {
             let row = Row { logits, mask };
-            let block = self.block_max.iter().position(|&block_max| block_max == max)?;
+            let block = self.work.block_max.iter().position(|&block_max| block_max == max)?;
             let token = row.tokens(block).find(|&(_, logit)| logit == max)?.0;
             self.drawn_from = Drawn { cut: Candidate { logit: max, token }, max, temperature: 1.0, total: 1.0 };
             return Some(Choice { token, probability: 1.0 });
@@ -360,12 +381,12 @@ impl Sampler {
     pub fn leading(&mut self, logits: &[f32], mask: Option<&[u32]>, count: usize) -> Vec<Choice> {
         let Drawn { cut, max, temperature, total } = self.drawn_from;
         self.gather(&Row { logits, mask }, cut.logit, cut);
-        let count = count.min(self.candidates.len());
+        let count = count.min(self.work.candidates.len());
         if count == 0 {
             return Vec::new();
         }
-        self.candidates.select_nth_unstable_by(count - 1, |a, b| a.order(*b));
-        let first = &mut self.candidates[..count];
+        self.work.candidates.select_nth_unstable_by(count - 1, |a, b| a.order(*b));
+        let first = &mut self.work.candidates[..count];
         first.sort_unstable_by(|a, b| a.order(*b));
         let what = Weighing::new(max, temperature, cut);
         let choice = |candidate: &Candidate| {
@@ -377,9 +398,9 @@ impl Sampler {
 
     /// Notes the largest logit of every block, and returns the largest of all.
     fn survey(&mut self, row: &Row<'_>) -> f32 {
-        self.block_max.resize(row.blocks(), 0.0);
+        self.work.block_max.resize(row.blocks(), 0.0);
         (self.weights_max, self.span_cut) = (f32::NAN, None);
-        dispatch!(self.level, simd => block_maxima(simd, row, &mut self.block_max))
+        dispatch!(self.level, simd => block_maxima(simd, row, &mut self.work.block_max))
     }
 
     /// The stages between bias and temperature: the cut, and the largest logit that is left.
@@ -413,30 +434,30 @@ impl Sampler {
     fn top_k(&mut self, row: &Row<'_>) -> Candidate {
         let k = self.sampling.top_k as usize;
         let mut floor = f32::MIN;
-        let together = if k * 2 * BLOCKS_TOGETHER <= self.block_max.len() { BLOCKS_TOGETHER } else { 1 };
-        if k <= self.block_max.len() {
-            self.candidates.clear();
-            let maxima = self.block_max.chunks(together).map(largest).map(|logit| Candidate { logit, token: 0 });
-            self.candidates.extend(maxima);
-            floor = self.candidates.select_nth_unstable_by(k - 1, |a, b| a.order(*b)).1.logit.max(f32::MIN);
+        let together = if k * 2 * BLOCKS_TOGETHER <= self.work.block_max.len() { BLOCKS_TOGETHER } else { 1 };
+        if k <= self.work.block_max.len() {
+            self.work.candidates.clear();
+            let maxima = self.work.block_max.chunks(together).map(largest).map(|logit| Candidate { logit, token: 0 });
+            self.work.candidates.extend(maxima);
+            floor = self.work.candidates.select_nth_unstable_by(k - 1, |a, b| a.order(*b)).1.logit.max(f32::MIN);
         }
         self.gather(row, floor, EVERYTHING);
-        if self.candidates.len() < k {
+        if self.work.candidates.len() < k {
             return EVERYTHING;
         }
-        *self.candidates.select_nth_unstable_by(k - 1, |a, b| a.order(*b)).1
+        *self.work.candidates.select_nth_unstable_by(k - 1, |a, b| a.order(*b)).1
     }
 
     /// Gathers the tokens of at least `floor` that the cut keeps.
     fn gather(&mut self, row: &Row<'_>, floor: f32, cut: Candidate) {
-        self.candidates.clear();
-        for (block, &block_max) in self.block_max.iter().enumerate() {
+        self.work.candidates.clear();
+        for (block, &block_max) in self.work.block_max.iter().enumerate() {
             if block_max >= floor {
                 let kept = row
                     .tokens(block)
                     .filter(|&(token, logit)| logit >= floor && cut.keeps(logit, token))
                     .map(|(token, logit)| Candidate { logit, token });
-                self.candidates.extend(kept);
+                self.work.candidates.extend(kept);
             }
         }
     }
@@ -444,7 +465,7 @@ impl Sampler {
     /// Notes the weight at a temperature of what the cut keeps in every span, and returns the sum.
     fn weigh(&mut self, row: &Row<'_>, max: f32, cut: Candidate, temperature: f32) -> f64 {
         let what = Weighing::new(max, temperature, cut);
-        let Self { level, block_max, span_weight, weights, .. } = self;
+        let Self { level, work: Workspace { block_max, span_weight, weights, .. }, .. } = self;
         span_weight.resize(row.blocks().div_ceil(SPAN), 0.0);
         if temperature != 1.0 || self.weights_max != max {
             dispatch!(*level, simd => weigh_row(simd, row, block_max, what, &mut [], span_weight));
@@ -453,7 +474,7 @@ impl Sampler {
             dispatch!(*level, simd => sum_spans(simd, row, block_max, what, weights, span_weight));
             self.span_cut = Some(cut);
         }
-        self.span_weight.iter().sum()
+        self.work.span_weight.iter().sum()
     }
 
     /// Draws from what the cut keeps: the token at which the running sum, in order of ids, passes the draw.
@@ -461,8 +482,8 @@ impl Sampler {
         let total = self.weigh(row, max, cut, temperature);
         self.drawn_from = Drawn { cut, max, temperature, total };
         let what = Weighing::new(max, temperature, cut);
-        let (span, left) = passed(&self.span_weight, uniform * total)?;
-        let blocks = dispatch!(self.level, simd => weigh_span(simd, row, &self.block_max, what, span));
+        let (span, left) = passed(&self.work.span_weight, uniform * total)?;
+        let blocks = dispatch!(self.level, simd => weigh_span(simd, row, &self.work.block_max, what, span));
         let (block, mut left) = passed(&blocks, left)?;
         let mut choice = None;
         for (token, logit) in row.tokens(span * SPAN + block).filter(|&(token, logit)| cut.keeps(logit, token)) {

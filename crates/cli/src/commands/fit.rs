@@ -2,20 +2,24 @@
 
 use std::io::Write;
 
+use anyhow::bail;
 use clap::Args;
-use kauri_engine::{CacheType, Fitted, Misfit, OnGpu, Options, fit, measure};
+use kauri_engine::catalog::Model;
+use kauri_engine::{CacheType, Fitted, Memory, Misfit, OnGpu, Options, fit, is_model, measure};
 use serde_json::{Value as Json, json};
 
-use crate::failure::about_model;
-use crate::library::{self, PullOptions};
+use crate::failure::{BadInput, about_model};
+use crate::foreseen::{self, Wish};
+use crate::library::{self, Library};
 use crate::model_options::EngineOptions;
 use crate::terminal::{self, ASIDE, HEADING};
 
-/// Shows what a model takes of memory, before a byte of it is loaded: weights, cache, states, scratch; and what would change.
+/// Shows what a model takes of memory, before a byte of it is loaded: weights, cache, states, scratch; and what would change. Of a model
+/// of the catalog that is not on this machine it says so about, before it is pulled.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// A name, or a path; it has to be on this machine.
+    /// A name, or a path.
     #[arg(value_name = "MODEL")]
     model: Option<String>,
 
@@ -33,6 +37,7 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
   kauri fit model.gguf
+  kauri fit qwen3:8b:Q6_K --context 16384
   kauri fit model.gguf --context 32768 --cache-type q8_0
   kauri fit model.gguf --measure";
 
@@ -44,7 +49,13 @@ const WIDTH: usize = 40;
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let name = library::locate(arguments.model.as_deref(), PullOptions::OFFLINE)?;
+    let name = match arguments.model.as_deref() {
+        Some(word) if !is_model(word) => match of_the_web(word, arguments)? {
+            Some(path) => Some(path),
+            None => return Ok(()),
+        },
+        word => word.map(str::to_owned),
+    };
     let name = name.as_deref();
     let options = arguments.engine.options();
     let fitted = fit(name, &options).map_err(|error| about_model(name, error))?;
@@ -68,16 +79,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     writeln!(out)?;
     for other in &others {
-        let fits = if other.fits() { "fits" } else { "does not fit" };
         let total = terminal::bytes(other.sums.total_bytes());
-        writeln!(out, "a window of {:>8} tokens   {total:>10}   {fits}", other.window_tokens)?;
+        writeln!(out, "a window of {:>8} tokens   {total:>10}   {}", other.window_tokens, verdict(other.fits()))?;
     }
     for (quant, bits) in QUANTS_BITS {
         let weights = (fitted.parameters as f64 * bits / 8.0) as u64;
         let total = fitted.sums.total_bytes() - fitted.sums.weights_bytes + weights;
         let fits = fitted.weights_bytes_max().is_none_or(|most| weights <= most);
-        let fits = if fits { "fits" } else { "does not fit" };
-        writeln!(out, "weights in {quant:<8}            ~{:>9}   {fits}", terminal::bytes(total))?;
+        writeln!(out, "weights in {quant:<8}            ~{:>9}   {}", terminal::bytes(total), verdict(fits))?;
     }
     if let Some(measured) = measured {
         let (foreseen, resident) = (measured.foreseen_bytes as f64, measured.resident_bytes as f64);
@@ -88,6 +97,72 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             "\nresident after use: {resident}; foreseen were {} ({off:+.1}%)",
             terminal::bytes(measured.foreseen_bytes)
         )?;
+    }
+    Ok(())
+}
+
+fn verdict(fits: bool) -> &'static str {
+    if fits { "fits" } else { "does not fit" }
+}
+
+/// The path of a model that has a name, where it is here; else it is told what the catalog foresees.
+fn of_the_web(word: &str, arguments: &Arguments) -> anyhow::Result<Option<String>> {
+    let library = Library::open()?;
+    if let Some(path) = library.find(word)? {
+        return Ok(Some(library::path_text(&path)?));
+    }
+    let word_of = library.catalog.aliases().get(word).map_or(word, String::as_str);
+    let Some((model, quant)) = library.catalog.model(word_of).filter(|_| !arguments.measure) else {
+        bail!(library::absent(word));
+    };
+    foresee(model, quant.as_deref(), arguments)?;
+    Ok(None)
+}
+
+/// What a model of the catalog would take, about.
+fn foresee(model: &Model, quant: Option<&str>, arguments: &Arguments) -> anyhow::Result<()> {
+    let options = arguments.engine.options();
+    let wish = Wish { window_tokens: options.context_tokens, cache: options.cache };
+    let (asked, trained) = (options.context_tokens.unwrap_or(1), model.context_tokens);
+    if asked == 0 || asked > trained {
+        bail!(BadInput(format!(
+            "{}: a window of {asked} tokens: this model was trained for 1 to {trained}",
+            model.name
+        )));
+    }
+    let memory = Memory::of_this_machine();
+    let memory = memory.as_ref();
+    let named = quant.and_then(|quant| foreseen::all(model, wish, memory).find(|(name, _)| *name == quant));
+    let chosen = named.or_else(|| foreseen::preferred(model, wish, memory));
+    let Some((quant, fitted)) = chosen else { bail!(library::absent(&model.name)) };
+    let mut out = anstream::stdout().lock();
+    let windows = WINDOWS_TOKENS.into_iter().filter(|window| *window < trained).chain([trained]);
+    let window = |window| Wish { window_tokens: Some(window), ..wish };
+    let others =
+        windows.filter_map(|tokens| foreseen::all(model, window(tokens), memory).find(|(name, _)| *name == quant));
+    let others: Vec<Fitted> = others.map(|(_, fitted)| fitted).collect();
+    if arguments.json {
+        let mut json = to_json(&fitted);
+        json["windows"] = Json::Array(others.iter().map(to_json).collect());
+        let other = |(quant, fitted): (&str, Fitted)| json!({ "quant": quant, "fits": fitted.fits(), "weights_bytes": fitted.sums.weights_bytes });
+        json["quants"] = Json::Array(foreseen::all(model, wish, memory).map(other).collect());
+        json["quant"] = json!(quant);
+        json["approximate"] = json!(true);
+        writeln!(out, "{json}")?;
+        return Ok(());
+    }
+    writeln!(out, "{} is not on this machine; by what the catalog says, in {quant} it takes about:\n", model.name)?;
+    for line in bars(&fitted) {
+        writeln!(out, "{line}")?;
+    }
+    writeln!(out)?;
+    for other in others {
+        let total = terminal::bytes(other.sums.total_bytes());
+        writeln!(out, "a window of {:>8} tokens  ~{total:>10}   {}", other.window_tokens, verdict(other.fits()))?;
+    }
+    for (quant, other) in foreseen::all(model, wish, memory) {
+        let total = terminal::bytes(other.sums.total_bytes());
+        writeln!(out, "weights in {quant:<8}           ~{total:>10}   {}", verdict(other.fits()))?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use kauri_engine::{Inspection, TensorLine};
 use serde_json::{Value as Json, json};
 
 use crate::failure::{BadInput, about_model};
-use crate::library::{self, PullOptions};
+use crate::library;
 use crate::terminal::{self, HEADING};
 
 /// Says what is in a model file: its shape, its size, what a token costs, its tokenizer and its chat template.
@@ -47,7 +47,7 @@ const WINDOWS_TOKENS: [u32; 4] = [2048, 8192, 32_768, 131_072];
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let word = arguments.file.as_deref().or(arguments.model.as_deref());
-    let path = library::locate(word, PullOptions::OFFLINE)?;
+    let path = word.map(library::find).transpose()?;
     let name = path.as_deref();
     if arguments.template {
         let template = kauri_engine::template_source(name)?

@@ -8,6 +8,7 @@ use kauri_engine::local::{self, Local};
 use kauri_engine::{DEFAULT_NAME, Memory, Options, fit};
 use serde_json::{Value as Json, json};
 
+use crate::foreseen;
 use crate::library::Library;
 use crate::measured;
 use crate::terminal::{self, ASIDE, HEADING};
@@ -46,11 +47,6 @@ pub struct SearchArguments {
     json: bool,
 }
 
-/// Tokens whose cache is counted where a model says nothing.
-const WINDOW_TOKENS: u64 = 8192;
-/// Bytes that the program takes beside a model, about.
-const BESIDE_BYTES: u64 = 300 << 20;
-
 /// A model on a line.
 struct Line {
     name: String,
@@ -73,14 +69,13 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let reference = library.parse(target).ok();
         let path = reference.and_then(|reference| local::find(&library.places, &reference));
         if let Some(path) = path {
-            let bytes = std::fs::metadata(&path).map_or(0, |file| file.len());
-            let local = Local { name: alias.clone(), source: path, bytes, quant: None };
+            let local = Local { name: alias.clone(), source: path, bytes: 0, quant: None };
             lines.push(Line { about: format!("another name of {target}"), ..here(local) });
         }
     }
     if !arguments.local {
-        let free = free_bytes();
-        lines.extend(library.catalog.models().iter().map(|model| known(model, free)));
+        let memory = Memory::of_this_machine();
+        lines.extend(library.catalog.models().iter().filter_map(|model| known(model, memory.as_ref())));
     }
     lines.retain(|line| line.fits || !arguments.fits);
     print(&library, &lines, arguments.json)
@@ -89,8 +84,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// Runs `kauri search`.
 pub fn search(arguments: &SearchArguments) -> anyhow::Result<()> {
     let library = Library::open()?;
-    let free = free_bytes();
-    let lines: Vec<Line> = library.catalog.search(&arguments.word).map(|model| known(model, free)).collect();
+    let memory = Memory::of_this_machine();
+    let found = library.catalog.search(&arguments.word);
+    let lines: Vec<Line> = found.filter_map(|model| known(model, memory.as_ref())).collect();
     if lines.is_empty() && !arguments.json {
         let word = terminal::printable(&arguments.word).into_owned();
         writeln!(
@@ -101,10 +97,6 @@ pub fn search(arguments: &SearchArguments) -> anyhow::Result<()> {
     print(&library, &lines, arguments.json)
 }
 
-fn free_bytes() -> u64 {
-    Memory::of_this_machine().map_or(u64::MAX, |memory| memory.free_bytes)
-}
-
 fn built_in() -> Line {
     let local = Local {
         name: DEFAULT_NAME.to_owned(),
@@ -112,11 +104,10 @@ fn built_in() -> Line {
         bytes: 0,
         quant: Some("Q4_K_M".to_owned()),
     };
-    let line = here(local);
-    Line { bytes: line.token_bytes, path: None, about: "inside this program".to_owned(), ..line }
+    Line { path: None, about: "inside this program".to_owned(), ..here(local) }
 }
 
-/// A model of this machine: its file says all.
+/// A model of this machine: its file says all, also how large it is where nobody else does.
 fn here(local: Local) -> Line {
     let path = local.source.display().to_string();
     let fitted = fit(Some(&path), &Options::default());
@@ -126,31 +117,27 @@ fn here(local: Local) -> Line {
         }
         Err(error) => (false, 0, format!("cannot be used: {error}")),
     };
-    let Local { name, bytes, quant, .. } = local;
+    let Local { name, mut bytes, quant, .. } = local;
+    if bytes == 0 {
+        bytes = fitted.map_or(0, |fitted| fitted.sums.weights_bytes);
+    }
     Line { name, place: "local", quant, bytes, fits, token_bytes, about, path: Some(path) }
 }
 
 /// A model of the catalog, in the quantisation that would be pulled.
-fn known(model: &Model, free: u64) -> Line {
-    let cache = model.kv_bytes_per_token.unwrap_or(100_000) * WINDOW_TOKENS.min(u64::from(model.context_tokens));
-    let budget = free.saturating_sub(cache + BESIDE_BYTES);
-    let chosen = model.preferred(budget).or_else(|| {
-        let smallest = model.quants.iter().min_by(|one, other| one.1.total_cmp(other.1));
-        smallest.map(|(quant, gigabytes)| (quant.as_str(), *gigabytes))
-    });
-    let (quant, gigabytes) = chosen.unwrap_or(("", 0.0));
-    let bytes = (gigabytes * 1e9) as u64;
+fn known(model: &Model, memory: Option<&Memory>) -> Option<Line> {
+    let (quant, fitted) = foreseen::preferred(model, foreseen::Wish::default(), memory)?;
     let purpose = model.purpose.word();
-    Line {
+    Some(Line {
         name: model.name.clone(),
         place: "catalog",
         quant: Some(quant.to_owned()),
-        bytes,
-        fits: bytes <= budget,
-        token_bytes: (bytes as f64 * model.active_share()) as u64,
+        bytes: fitted.sums.weights_bytes,
+        fits: fitted.fits(),
+        token_bytes: fitted.bytes_per_token,
         about: format!("{:.2} B parameters, {purpose}, {}", model.parameters_b, model.licence),
         path: None,
-    }
+    })
 }
 
 fn print(library: &Library, lines: &[Line], is_json: bool) -> anyhow::Result<()> {

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use anyhow::bail;
 use clap::Args;
 use kauri_engine::local;
+use kauri_engine::resolve::is_model;
 use serde_json::json;
 
 use crate::failure::{BadInput, print_line};
-use crate::library::{Library, PullOptions};
+use crate::library::Library;
 use crate::terminal;
 
 /// Brings a model here, whole and verified; what was cut short goes on where it was.
@@ -40,7 +41,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for name in &arguments.names {
         let reference = library.parse(name)?;
         let Some(plan) = library.plan(&reference)? else {
-            bail!(BadInput(format!("{name} is of this machine already: there is nothing to pull")));
+            let is_here = local::find(&library.places, &reference).is_some_and(|path| is_model(name) || path.exists());
+            bail!(BadInput(if is_here {
+                format!("{name} is of this machine already: there is nothing to pull")
+            } else {
+                format!(
+                    "{name}: there is no such file, and a path is no name that could be pulled: give hf:OWNER/REPO, or a name of kauri list"
+                )
+            }));
         };
         let missing = library.puller().missing_bytes(&plan);
         if arguments.dry_run {
@@ -65,10 +73,4 @@ fn report(is_json: bool, name: &str, bytes: u64, missing: u64, path: Option<&str
     let missing = if missing > 0 { format!(", {} of it missing", terminal::bytes(missing)) } else { String::new() };
     let path = path.map_or(String::new(), |path| format!("\n{path}"));
     writeln!(out, "{}: {}{missing}{}", terminal::printable(name), terminal::bytes(bytes), terminal::printable(&path))
-}
-
-/// For commands that pull what they need.
-impl PullOptions {
-    /// Nothing is asked and nothing pulled.
-    pub const OFFLINE: Self = Self { yes: false, offline: true };
 }

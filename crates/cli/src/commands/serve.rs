@@ -104,7 +104,8 @@ struct NetworkOptions {
     #[arg(long, value_name = "URL", value_parser = Collector::parse)]
     trace_to: Option<Collector>,
 
-    /// A file of API keys, one a line: a name, the key, and perhaps open=N for the most requests it may have open at a time.
+    /// A file of API keys, one a line: a name, the key, perhaps open=N for the most requests it may have open at a time, and admin where it may
+    /// change what others get.
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
 
@@ -167,7 +168,8 @@ struct LoadOptions {
     #[arg(long, value_name = "N")]
     cache_tokens: Option<u32>,
 
-    /// Tokens of prompts in a step while answers are being written.
+    /// Most tokens of prompts in a step while answers are being written; fewer are read where a step would take more than about twice as long
+    /// as without.
     #[arg(long, value_name = "N", default_value_t = Serving::default().chunk_tokens, value_parser = clap::value_parser!(u32).range(1..))]
     chunk_tokens: u32,
 

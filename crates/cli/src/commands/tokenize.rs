@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use crate::failure::{BadInput, about_model};
 use crate::input;
-use crate::library::{self, PullOptions};
+use crate::library;
 use crate::terminal::ASIDE;
 
 /// The longest line of `--json`.
@@ -47,7 +47,7 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let path = library::locate(arguments.model.as_deref(), PullOptions::OFFLINE)?;
+    let path = arguments.model.as_deref().map(library::find).transpose()?;
     let name = path.as_deref();
     let converter = Converter {
         tokenizer: kauri_engine::tokenizer(name).map_err(|error| about_model(name, error))?,

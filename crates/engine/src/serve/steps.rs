@@ -14,8 +14,9 @@ use kauri_device::{Applied, Batch, Choice};
 use kauri_prompt::schedule::{Id, Limits, Nothing, Refusal, Request, Schedule, Shelf};
 use kauri_prompt::store::Store;
 use kauri_step::grammar::Constraint;
-use kauri_step::sample::{Choice as Chosen, Sampler, leading_log_probabilities, log_probability};
+use kauri_step::sample::{Choice as Chosen, Sampler, Workspace, leading_log_probabilities, log_probability};
 
+use super::chunk::Chunk;
 use super::{Listener, Pace, Reply, Serving, Shared, Start, Submission};
 use crate::decode::Room;
 use crate::engine::Engine;
@@ -37,11 +38,15 @@ pub(super) struct Steps {
     /// Most requests that wait, and most that wait or run.
     waiting: u32,
     requests_max: usize,
+    /// How much of prompts is read beside answers.
+    chunk: Chunk,
     batch: Batch,
     /// Whose the rows of the batch are.
     rows: Vec<Id>,
     /// A row of logits, to be changed by penalties.
     row: Vec<f32>,
+    /// Where samplers work, one after the other.
+    workspace: Workspace,
     /// Started with the first answer under a constraint.
     masks: Option<Masks<Id>>,
     start: Instant,
@@ -114,9 +119,11 @@ impl Steps {
             parked_max: serving.waiting.max(running) as usize,
             waiting: serving.waiting,
             requests_max: serving.waiting.saturating_add(running) as usize,
+            chunk: Chunk::new(serving.chunk_tokens.max(1)),
             batch: Batch::with_room(&plan),
             rows: Vec::with_capacity(running as usize),
             row: vec![0.0; engine.vocab as usize],
+            workspace: Workspace::new(engine.vocab as usize),
             masks: None,
             start: Instant::now(),
             waits: false,
@@ -271,11 +278,14 @@ impl Steps {
             Some(store) => store,
             None => &mut Nothing,
         };
-        let is_planned = self.schedule.step_beside(self.start.elapsed().as_millis() as u64, shelf);
+        let began = Instant::now();
+        self.schedule.set_chunk_tokens(self.chunk.tokens());
+        let is_planned = self.schedule.step_beside((began - self.start).as_millis() as u64, shelf);
         self.waits = !is_planned && !self.is_idle();
         if !is_planned {
             return;
         }
+        let (answers, prompt_tokens) = self.schedule.planned().measure();
         let computed = self.launch().and_then(|()| {
             self.schedule.computed();
             self.choose()
@@ -285,6 +295,7 @@ impl Steps {
             return self.abandon(&error.to_string());
         }
         self.publish();
+        self.chunk.learn(answers, prompt_tokens, began.elapsed());
     }
 
     /// Ends everything that runs: the step that it was in is lost.
@@ -350,7 +361,7 @@ impl Steps {
         }
         let mut work = std::mem::take(&mut self.rows);
         self.take_masks();
-        let Self { engine, schedule, live, row, .. } = self;
+        let Self { engine, schedule, live, row, workspace, .. } = self;
         let choices: Vec<Choice<'_>> = work.iter().map(|id| live[id].choice()).collect();
         let (vocab, window) = (engine.vocab as usize, engine.window_tokens() as usize);
         let sampled = engine.executor.sample(&choices)?;
@@ -371,6 +382,7 @@ impl Steps {
                         row.copy_from_slice(logits);
                         let held = live.constraint.as_ref().filter(|_| !live.writing.is_free());
                         let mask = held.map(|constraint| constraint.mask().words());
+                        sampler.exchange(workspace);
                         let choice = sampler.sample(row, mask, tokens.len() as u64, tokens);
                         let told = live.likely.zip(choice).map(|(count, choice)| {
                             if live.likely_as_drawn {
@@ -379,6 +391,7 @@ impl Steps {
                                 Likelihood::of(logits, choice.token, count)
                             }
                         });
+                        sampler.exchange(workspace);
                         live.likelihood = told.map(Box::new);
                         choice.map(|choice| choice.token)
                     }

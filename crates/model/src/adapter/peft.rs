@@ -10,17 +10,21 @@ use super::{Error, Pair, Strength, pairs as in_twos};
 /// Settings that make another kind of adapter where they say anything: it would be applied wrongly.
 const REFUSED: &[&str] = &[
     "alora_invocation_tokens",
+    "arrow_config",
     "fan_in_fan_out",
+    "kasa_config",
     "layer_replication",
     "lora_bias",
     "modules_to_save",
+    "monteclora_config",
     "target_parameters",
     "trainable_token_indices",
+    "use_bdlora",
     "use_dora",
     "use_qalora",
 ];
 /// Ways to begin that change the model's own weights, as long as the settings say so.
-const CHANGES_BASE: &[&str] = &["corda", "loftq", "olora", "pissa"];
+const CHANGES_BASE: &[&str] = &["corda", "loftq", "lora_ga", "olora", "pissa"];
 /// What makes a pattern a regular expression.
 const EXPRESSION: &[char] = &['^', '$', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '\\'];
 
@@ -66,7 +70,8 @@ fn check(path: &str, config: &Map<String, Json>) -> Result<(), Error> {
         return refuse("bias", bias);
     }
     let begins = config.get("init_lora_weights").and_then(Json::as_str);
-    if let Some(way) = begins.filter(|way| CHANGES_BASE.iter().any(|other| way.starts_with(other))) {
+    let changes = |way: &&str| CHANGES_BASE.iter().any(|other| way.to_ascii_lowercase().starts_with(other));
+    if let Some(way) = begins.filter(changes) {
         return refuse("init_lora_weights", &Json::from(way));
     }
     Ok(())

@@ -16,6 +16,9 @@ use super::pieces::Pieces;
 use super::web::{Credential, Fault, Given, Patience, Web};
 use super::{Error, Watch};
 
+/// What a file in the making has behind its name: no other tool takes it for its own.
+pub const PART_ENDING: &str = ".kauri-part";
+
 /// A file that is wanted.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -134,10 +137,10 @@ impl Wanted {
         Error::WrongDigest { what: self.title.clone(), expected: self.digest.to_string() }
     }
 
-    /// Where it is made: a name that no other tool takes for its own.
+    /// Where it is made.
     fn part(&self) -> PathBuf {
         let mut name = self.place.as_os_str().to_owned();
-        name.push(".kauri-part");
+        name.push(PART_ENDING);
         PathBuf::from(name)
     }
 

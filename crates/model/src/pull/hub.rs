@@ -3,12 +3,14 @@
 //! The cache is laid out as its own tools do it, `models--OWNER--REPO` with `blobs`, `snapshots` and `refs`, so that what either has
 //! pulled, the other has too. What a listing says is hostile until checked: names of files, commits and digests become paths.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 use super::digest::{Digest, is_hex};
 use super::fetch::Wanted;
 use super::web::Credential;
-use super::{Afterwards, Error, Plan, Puller};
+use super::{Afterwards, Error, Places, Plan, Puller};
 use crate::resolve::{self, HubName, Listed};
 
 /// Most files of a repository that are looked at.
@@ -65,6 +67,7 @@ impl Puller {
             files: Vec::new(),
             afterwards: Vec::new(),
             folder: folder.clone(),
+            door: None,
         };
         for index in choice.files {
             let (file, digest) = &files[index];
@@ -80,7 +83,7 @@ impl Puller {
                 digest: digest.clone(),
                 version: None,
                 place,
-                lock: self.places.hub.join(".locks").join(resolve::hub_folder_name(name)).join(format!("{blob}.lock")),
+                lock: locks_folder(&self.places, name).join(format!("{blob}.lock")),
                 credential: credential.clone(),
             });
         }
@@ -90,6 +93,11 @@ impl Puller {
         }
         Ok(plan)
     }
+}
+
+/// Where the locks of a repository's files are, those of the hub's own tools included.
+pub fn locks_folder(places: &Places, name: &HubName) -> PathBuf {
+    places.hub.join(".locks").join(resolve::hub_folder_name(name))
 }
 
 /// A file of a listing, if its name may be a path here and its content can be verified.

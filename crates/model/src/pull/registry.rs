@@ -44,13 +44,8 @@ impl Puller {
     /// What it takes to have a registry's model here.
     pub(super) fn plan_registry(&self, name: &RegistryName) -> Result<Plan, Error> {
         let what = name.to_string();
-        let base = match &name.host {
-            Some(host) if is_loopback(host) => format!("http://{host}"),
-            Some(host) => format!("https://{host}"),
-            None => self.sources.registry.trim_end_matches('/').to_owned(),
-        };
-        let url = format!("{base}/v2/{}/manifests/{}", name.path, name.tag);
-        let (text, pass) = self.manifest(&base, &url).map_err(|fault| Error::of(&what, fault))?;
+        let base = self.registry_of(name);
+        let (text, pass) = self.manifest(&base, name)?;
         let manifest: Manifest = serde_json::from_str(&text)
             .map_err(|error| Error::unusable(&what, format!("the manifest cannot be read: {error}")))?;
         let mut models = manifest.layers.iter().filter(|layer| layer.is_model());
@@ -81,12 +76,32 @@ impl Puller {
             source: place,
             afterwards: vec![Afterwards::Text { name: listed, text }],
             folder: self.places.registry.clone(),
+            door: Some(name.clone()),
         })
+    }
+
+    /// What opens the door to a model's blobs, asked for anew.
+    pub(super) fn pass(&self, name: &RegistryName) -> Result<Option<Credential>, Error> {
+        Ok(self.manifest(&self.registry_of(name), name)?.1)
+    }
+
+    /// The address of the registry that a name is one of.
+    fn registry_of(&self, name: &RegistryName) -> String {
+        match &name.host {
+            Some(host) if is_loopback(host) => format!("http://{host}"),
+            Some(host) => format!("https://{host}"),
+            None => self.sources.registry.trim_end_matches('/').to_owned(),
+        }
     }
 
     /// The manifest, and what opens the door to its blobs. A registry may send whoever has no token for one: that one is asked without
     /// any word of ours, and what it gives goes to the registry alone.
-    fn manifest(&self, base: &str, url: &str) -> Result<(String, Option<Credential>), Fault> {
+    fn manifest(&self, base: &str, name: &RegistryName) -> Result<(String, Option<Credential>), Error> {
+        let url = format!("{base}/v2/{}/manifests/{}", name.path, name.tag);
+        self.opened(base, &url).map_err(|fault| Error::of(&name.to_string(), fault))
+    }
+
+    fn opened(&self, base: &str, url: &str) -> Result<(String, Option<Credential>), Fault> {
         let ask = |pass: Option<&Credential>| self.patiently(|| self.web.text(url, Some(MANIFEST), pass));
         let challenge = match ask(None) {
             Ok(text) => return Ok((text, None)),

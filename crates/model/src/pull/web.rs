@@ -296,6 +296,30 @@ mod tests {
     }
 
     #[test]
+    fn redirects_lead_to_addresses_that_are_as_safe() {
+        let led = |from: &str, to: Option<&str>| {
+            let answer = ureq::http::Response::builder().status(302);
+            let answer = to.into_iter().fold(answer, |answer, to| answer.header(header::LOCATION, to));
+            let answer = answer.body(Body::builder().data(Vec::new())).expect("an answer");
+            next(&from.parse().expect("an address"), &answer).map(|target| target.to_string())
+        };
+        let from = "https://hub.example:8443/a/b?c=d";
+        for (to, target) in [
+            ("https://cdn.example/x?y=z", "https://cdn.example/x?y=z"),
+            ("//cdn.example/x", "https://cdn.example/x"),
+            ("/x", "https://hub.example:8443/x"),
+            ("x", "https://hub.example:8443/a/x"),
+        ] {
+            assert_eq!(led(from, Some(to)).expect(to), target);
+        }
+        for to in ["http://hub.example:8443/a/b", "ftp://cdn.example/x", "file:///etc/passwd", "https://a b/"] {
+            assert!(led(from, Some(to)).is_err(), "{to}");
+        }
+        assert!(led(from, None).is_err());
+        assert!(led("http://127.0.0.1:80/a", Some("http://127.0.0.1:81/b")).is_ok());
+    }
+
+    #[test]
     fn parts_are_read_exactly() {
         assert_eq!(part("bytes 0-9/100"), Some((0, 9, 100)));
         assert_eq!(part("bytes */100"), None);

@@ -23,18 +23,43 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Whether `path` is still the name of an open file, where the system can tell.
+fn is_called(file: &File, path: &Path) -> io::Result<bool> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let open = file.metadata()?;
+        match fs::metadata(path) {
+            Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (file, path);
+        Ok(true)
+    }
+}
+
 impl Partial {
     /// Opens or creates it, and keeps others out.
     pub(super) fn open(path: &Path, fingerprint: &str) -> Result<Self, Error> {
         let (partial, journal) = (beside(path, ".partial"), beside(path, ".partial.journal"));
-        let name = || partial.display().to_string();
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&partial);
-        let file = opened.map_err(|reason| Error::File { path: name(), reason })?;
-        match file.try_lock() {
-            // Some file systems have no locks: then there are none.
-            Ok(()) | Err(TryLockError::Error(_)) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: name() }),
-        }
+        let failed = Error::file(&partial);
+        let file = loop {
+            let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&partial);
+            let file = opened.map_err(&failed)?;
+            match file.try_lock() {
+                // Some file systems have no locks: then there are none.
+                Ok(()) | Err(TryLockError::Error(_)) => {}
+                Err(TryLockError::WouldBlock) => return Err(Error::Busy { path: partial.display().to_string() }),
+            }
+            // Whoever had the lock may have given the file its own name meanwhile: then it is no partial one any more.
+            if is_called(&file, &partial).map_err(&failed)? {
+                break file;
+            }
+        };
         Ok(Self { file, path: partial, journal, fingerprint: fingerprint.replace('\n', " ") })
     }
 
@@ -82,5 +107,36 @@ impl Partial {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_got_its_name_meanwhile_is_no_partial_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.gguf");
+        let first = Partial::open(&path, "one").unwrap();
+        first.file().write_all(b"whole").unwrap();
+        assert!(matches!(Partial::open(&path, "one"), Err(Error::Busy { .. })));
+        // Somebody who has opened it and not locked it yet.
+        let late = File::open(&first.path).unwrap();
+        assert!(is_called(&late, &first.path).unwrap());
+        let partial = first.path.clone();
+        first.finish(&path).unwrap();
+        assert!(!is_called(&late, &partial).unwrap(), "it is the whole file now");
+        let next = Partial::open(&path, "one").unwrap();
+        assert!(!is_called(&late, &partial).unwrap(), "there is another one");
+        next.cut(0).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures() {
+        let said = |kind: io::ErrorKind| Error::file(Path::new("m.gguf"))(io::Error::from(kind)).to_string();
+        assert!(said(io::ErrorKind::StorageFull).contains("the disk is full"));
+        assert!(said(io::ErrorKind::PermissionDenied).contains("permission"));
     }
 }

@@ -128,7 +128,8 @@ fn groups(files: &[Listed]) -> Vec<Group> {
         let first = &files[parts.first()?.1];
         is_whole.then(|| Group {
             quant: quant_of(&first.path),
-            bytes: parts.iter().map(|&(_, index)| files[index].bytes).sum(),
+            // What a listing says of sizes may be anything.
+            bytes: parts.iter().fold(0, |sum, &(_, index)| sum.saturating_add(files[index].bytes)),
             files: parts.iter().map(|&(_, index)| index).collect(),
             source: first.path.clone(),
         })

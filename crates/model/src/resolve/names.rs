@@ -155,6 +155,13 @@ pub(super) fn is_path(word: &str) -> bool {
         || [".gguf", ".safetensors"].iter().any(|end| lower.ends_with(end))
 }
 
+/// Whether a word that is no path here looks like a repository of the hub without `hf:`.
+pub(super) fn is_repository(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    let is_file = [".gguf", ".safetensors"].iter().any(|end| lower.ends_with(end)) || is_pickle(word);
+    !is_file && word.split_once('/').is_some_and(|(owner, repo)| is_part(owner) && is_part(repo))
+}
+
 impl HubName {
     /// The repository `owner/repo`, at its main branch.
     pub fn new(owner: &str, repo: &str) -> Self {

@@ -324,22 +324,28 @@ fn listings_that_lie_lead_nowhere() {
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }
 
-#[test]
-fn a_registry_gives_a_blob_by_its_digest() {
+/// A registry that has `bytes` as `small:1b`, for who has a pass.
+fn registry(bytes: &[u8]) -> Server {
     let server = Server::start();
-    let bytes = content(80_000, 12);
-    let sha = sha256(&bytes);
-    let layer = format!(r#"{{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:{sha}","size":80000}}"#);
+    let (sha, size) = (sha256(bytes), bytes.len());
+    let layer =
+        format!(r#"{{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:{sha}","size":{size}}}"#);
     let other = r#"{"mediaType":"application/vnd.ollama.image.license","digest":"sha256:00","size":5}"#;
     server.put("/v2/library/small/manifests/1b", format!(r#"{{"schemaVersion":2,"layers":[{other},{layer}]}}"#));
-    server.put(&format!("/v2/library/small/blobs/sha256:{sha}"), bytes.clone());
+    server.put(&format!("/v2/library/small/blobs/sha256:{sha}"), bytes);
     server.put("/token", r#"{"token":"pass"}"#);
-    {
-        let mut state = server.state.lock().unwrap();
-        state.wanted = Some(("/v2/".to_owned(), "pass".to_owned()));
-        state.challenge =
-            Some(format!(r#"Bearer realm="{}/token",service="s",scope="repository:library/small:pull""#, server.base));
-    }
+    let mut state = server.state.lock().unwrap();
+    state.wanted = Some(("/v2/".to_owned(), "pass".to_owned()));
+    state.challenge =
+        Some(format!(r#"Bearer realm="{}/token",service="s",scope="repository:library/small:pull""#, server.base));
+    drop(state);
+    server
+}
+
+#[test]
+fn a_registry_gives_a_blob_by_its_digest() {
+    let bytes = content(80_000, 12);
+    let (server, sha) = (registry(&bytes), sha256(&bytes));
     let root = tempfile::tempdir().unwrap();
     let puller = puller(&server.base, root.path(), 3, 4);
     let reference = resolve::parse("ollama:small:1b", &Catalog::default()).unwrap();
@@ -366,6 +372,72 @@ fn a_registry_gives_a_blob_by_its_digest() {
     let plan = puller.plan(&reference, None).unwrap().unwrap();
     assert!(matches!(puller.pull(&plan, &Said::default()).unwrap_err(), Error::WrongDigest { .. }));
     assert!(local::list(&places(root.path())).is_empty());
+}
+
+/// A pass is good for minutes: who is sent away midway asks for another, and who is sent away at once does not ask for ever.
+#[test]
+fn a_pass_that_ends_midway_is_asked_for_again() {
+    let bytes = content(400_000, 17);
+    let server = registry(&bytes);
+    let root = tempfile::tempdir().unwrap();
+    let puller = puller(&server.base, root.path(), 3, 1);
+    let reference = resolve::parse("ollama:small:1b", &Catalog::default()).unwrap();
+    let plan = puller.plan(&reference, None).unwrap().unwrap();
+    let no = Trouble::Status(401, None);
+    server.trouble(&vec![no.clone(); 9]);
+    let error = puller.pull(&plan, &Said::default()).unwrap_err();
+    assert!(matches!(error, Error::Denied { status: 401, .. }), "{error}");
+    assert_eq!(server.state.lock().unwrap().troubles.len(), 8, "it asked again for what it may not have");
+
+    let said = Said::default();
+    let passes = || server.asked().iter().filter(|asked| asked.path.starts_with("/token")).count();
+    let before = passes();
+    server.trouble(&[Trouble::None, no.clone(), Trouble::None, no]);
+    let path = puller.pull(&plan, &said).unwrap();
+    assert_eq!(fs::read(path).unwrap(), bytes);
+    assert_eq!(passes() - before, 2);
+    assert_eq!(said.came.load(Ordering::SeqCst), 400_000);
+}
+
+#[test]
+fn sizes_that_no_file_has_are_refused() {
+    let refused = |server: &Server, word: &str| {
+        let root = tempfile::tempdir().unwrap();
+        let reference = resolve::parse(word, &Catalog::default()).unwrap();
+        let error = puller(&server.base, root.path(), 1, 1).plan(&reference, None).unwrap_err();
+        assert!(matches!(error, Error::Unusable { .. }) && error.to_string().contains("bytes"), "{word}: {error}");
+    };
+    let server = Server::start();
+    let (sha, most) = (sha256(b"x"), u64::MAX);
+    let part = |number: u32| {
+        format!(r#"{{"rfilename":"m-Q8_0-0000{number}-of-00002.gguf","lfs":{{"sha256":"{sha}","size":{most}}}}}"#)
+    };
+    server
+        .put("/api/models/a/b/revision/main", format!(r#"{{"sha":"{COMMIT}","siblings":[{},{}]}}"#, part(1), part(2)));
+    refused(&server, "hf:a/b");
+    let layer = format!(r#"{{"mediaType":"application/x-gguf","digest":"sha256:{sha}","size":{most}}}"#);
+    server.put("/v2/library/small/manifests/1b", format!(r#"{{"layers":[{layer}]}}"#));
+    refused(&server, "ollama:small:1b");
+}
+
+/// What came of a pull that was given up can be had away, but not under the hands of one that goes on.
+#[test]
+fn what_came_of_an_unfinished_pull_can_be_removed() {
+    let bytes = content(200_000, 18);
+    let bench = Bench::hub(&[("m-Q8_0.gguf", &bytes)]);
+    bench.server.trouble(&[Trouble::Cut(60_000)]);
+    bench.pull_with("hf:a/b", 1, 1).unwrap_err();
+    let (places, hub) = (places(bench.folder.path()), bench.folder.path().join("hub"));
+    let reference = resolve::parse("hf:a/b", &Catalog::default()).unwrap();
+    let held = fs::File::open(hub.join(".locks/models--a--b").join(format!("{}.lock", sha256(&bytes)))).unwrap();
+    held.lock().unwrap();
+    assert_eq!(local::remove(&places, &reference).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    drop(held);
+    let freed = local::remove(&places, &reference).unwrap();
+    assert!((40_000..120_000).contains(&freed), "{freed}");
+    assert!(!hub.join("models--a--b").exists());
+    assert_eq!(local::remove(&places, &reference).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(fs::read(bench.pull("hf:a/b").unwrap()).unwrap(), bytes);
 }
 
 #[test]

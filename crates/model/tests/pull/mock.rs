@@ -11,6 +11,8 @@ use std::thread;
 /// What a server does to a request for a file.
 #[derive(Clone, Debug)]
 pub enum Trouble {
+    /// Nothing: what comes behind it in a list is for a later request.
+    None,
     /// Sends so many bytes of the body and hangs up.
     Cut(usize),
     /// Answers with this status and, perhaps, `Retry-After`.
@@ -173,7 +175,7 @@ fn send(
             most = body.len();
             write!(head, "Content-Length: {most}\r\n").ok()?;
         }
-        Some(Trouble::Status(..) | Trouble::OtherPart) | None => {
+        Some(Trouble::None | Trouble::Status(..) | Trouble::OtherPart) | None => {
             write!(head, "Content-Length: {}\r\n", body.len()).ok()?;
         }
     }

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -13,6 +14,7 @@ use crate::App;
 use crate::body;
 use crate::document::Sheet;
 use crate::error::{Dialect, Problem};
+use crate::guard::Caller;
 use crate::wire::{read_adapters, scales_schema};
 
 /// An adapter.
@@ -35,7 +37,8 @@ pub fn list_sheet() -> Sheet {
 
 pub fn set_sheet() -> Sheet {
     let what = "Sets how much of each adapter requests have that say nothing, none of those that are left out; answers that are being \
-                written stay as they are.";
+                written stay as they are. It changes what others get, so only a key that says `admin` may, or, without keys, who is on \
+                the server's machine.";
     Sheet::new(what).takes_other(&scales_schema()).gives::<Vec<Adapter>>()
 }
 
@@ -43,11 +46,16 @@ pub async fn list(State(app): State<Arc<App>>) -> Response {
     Json(all(&app)).into_response()
 }
 
-pub async fn set(State(app): State<Arc<App>>, request: Request) -> Response {
-    Dialect::OpenAi.answer(change(&app, request).await)
+pub async fn set(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>, request: Request) -> Response {
+    Dialect::OpenAi.answer(change(&app, &caller, request).await)
 }
 
-async fn change(app: &App, request: Request) -> Result<Response, Problem> {
+async fn change(app: &App, caller: &Caller, request: Request) -> Result<Response, Problem> {
+    if !caller.is_admin {
+        let message = "this changes what others get: it takes a key that the server's keys call `admin`, or a server without keys that only \
+                       its own machine reaches; for your own requests send the field `lora`, or an adapter's name as the model";
+        return Err(Problem::new(StatusCode::FORBIDDEN, message).with_code("not_admin"));
+    }
     let bytes = body::read(request, app.body_limits).await?;
     let given = body::json(&bytes)?;
     let count = app.models.adapters().len();

@@ -78,8 +78,9 @@ impl Sent {
         let choosing = self.choosing()?;
         let usual = Defaults { sampling: Sampling::default(), is_stated: true, end_tokens: Vec::new() };
         choosing.sampling(&usual)?;
-        // Of which vocabulary, nobody knows yet.
+        // Of which vocabulary, and of how many adapters, nobody knows yet.
         choosing.logit_bias(u32::MAX)?;
+        choosing.adapters(usize::MAX)?;
         choosing.max_tokens()?;
         choosing.stops().map(|_| ())
     }

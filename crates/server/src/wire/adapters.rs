@@ -6,6 +6,9 @@ use serde_json::Value as Json;
 use crate::document::schema;
 use crate::error::Problem;
 
+/// Most of them in a list; the schemas say so, too.
+const LISTED_MAX: usize = 64;
+
 schema!(pub lora_schema, {
     "type": ["array", "null"],
     "maxItems": 64,
@@ -37,8 +40,12 @@ schema!(pub scales_schema, {
 /// Names what is no adapter, or no scale.
 pub fn read_adapters(name: &str, given: &Json, count: usize) -> Result<Vec<Applied>, Problem> {
     let wrong = || Problem::field(name, "must be a list of adapters, each with an id and a scale");
+    let list = given.as_array().ok_or_else(wrong)?;
+    if list.len() > LISTED_MAX {
+        return Err(Problem::field(name, format!("must name at most {LISTED_MAX} adapters, not {}", list.len())));
+    }
     let mut applied: Vec<Applied> = Vec::new();
-    for (index, one) in given.as_array().ok_or_else(wrong)?.iter().enumerate() {
+    for (index, one) in list.iter().enumerate() {
         let (field_of_id, field_of_scale) = (format!("{name}[{index}].id"), format!("{name}[{index}].scale"));
         let members = one.as_object().ok_or_else(wrong)?;
         let id = members.get("id").and_then(Json::as_u64).filter(|&id| id < count as u64);
@@ -77,6 +84,8 @@ mod tests {
             (json!(null), 1, "lora"),
             (json!({}), 1, "lora"),
             (json!([1]), 1, "lora"),
+            (json!(vec![1; 65]), 1, "lora"),
+            (json!((0..65).map(|id| json!({ "id": id, "scale": 1 })).collect::<Vec<_>>()), 99, "lora"),
             (json!([{ "id": 0 }]), 1, "lora[0].scale"),
             (json!([{ "id": 0, "scale": "1" }]), 1, "lora[0].scale"),
             (json!([{ "id": 0, "scale": 1e300 }]), 1, "lora[0].scale"),

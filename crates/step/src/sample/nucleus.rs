@@ -10,7 +10,7 @@ use fearless_simd::dispatch;
 
 use super::row::{BLOCK, LANES, Row, blocks_from, blocks_with_bits, range_of};
 use super::weights::{SPAN, Weighing, divide, exponential, sums_from, weigh_maxima, weigh_row, weight};
-use super::{Candidate, Sampler};
+use super::{Candidate, Sampler, Workspace};
 
 /// The most blocks, and tokens, that are gathered without knowing better.
 const NEAR_BLOCKS_MAX: usize = 256;
@@ -107,12 +107,12 @@ impl Sampler {
     /// The cut wherever it lies: everything is weighed.
     pub(super) fn top_p_of_many(&mut self, row: &Row<'_>, max: f32, cut: Candidate) -> Candidate {
         let what = Weighing::new(max, 1.0, cut);
-        let Self { level, block_max, weights, span_weight, .. } = self;
+        let Self { level, work: Workspace { block_max, weights, span_weight, .. }, .. } = self;
         weights.resize(row.blocks(), [0.0; BLOCK]);
         span_weight.resize(row.blocks().div_ceil(SPAN), 0.0);
         dispatch!(*level, simd => weigh_row(simd, row, block_max, what, weights, span_weight));
         self.weights_max = max;
-        let total: f64 = self.span_weight.iter().sum();
+        let total: f64 = self.work.span_weight.iter().sum();
         let target = total * f64::from(self.sampling.top_p);
         let (above, is_many) = self.close_in(total, target);
         let found = match is_many.then(|| self.equal_logit(row)).flatten() {
@@ -161,14 +161,14 @@ impl Sampler {
     /// What the tokens up to each distance from the largest logit weigh, in one of so many blocks.
     fn sums_at<const COUNT: usize>(&self, distances: [f32; COUNT], one_of: usize) -> [f64; COUNT] {
         let ladder = distances.map(|distance| exponential(-distance));
-        dispatch!(self.level, simd => sums_from(simd, &self.weights, ladder, one_of))
+        dispatch!(self.level, simd => sums_from(simd, &self.work.weights, ladder, one_of))
     }
 
     /// The cut where it lies among few tokens, whatever the others weigh.
     pub(super) fn top_p_of_few(&mut self, row: &Row<'_>, max: f32, cut: Candidate) -> Option<Candidate> {
         for distance in [4.0, 8.0, 16.0] {
             let floor = (max - distance).max(cut.logit);
-            let Self { level, block_max, places, candidates, .. } = self;
+            let Self { level, work: Workspace { block_max, places, candidates, .. }, .. } = self;
             places.resize(block_max.len() + LANES, 0);
             let count = dispatch!(*level, simd => blocks_from(simd, block_max, floor, places));
             if count > NEAR_BLOCKS_MAX {
@@ -180,14 +180,14 @@ impl Sampler {
                     row.tokens(block as usize).filter(|&(token, logit)| logit >= floor && cut.keeps(logit, token));
                 candidates.extend(near.map(|(token, logit)| Candidate { logit, token }));
             }
-            if self.candidates.len() > NEAR_TOKENS_MAX {
+            if self.work.candidates.len() > NEAR_TOKENS_MAX {
                 return None;
             }
-            let near: f64 = self.candidates.iter().map(|candidate| weight(candidate.logit - max)).sum();
+            let near: f64 = self.work.candidates.iter().map(|candidate| weight(candidate.logit - max)).sum();
             // Of each block but those, the largest token weighs this and no other more; a block that was gathered may have more below.
             let (mut least, mut most) = (0.0, 0.0);
             if floor > cut.logit {
-                let maxima = &self.block_max;
+                let maxima = &self.work.block_max;
                 let (far, all) = dispatch!(self.level, simd => weigh_maxima(simd, maxima, max, floor));
                 (least, most) = (if cut.logit == f32::MIN { far } else { 0.0 }, BLOCK as f64 * all);
             }
@@ -210,7 +210,7 @@ impl Sampler {
 
     /// The same, where it was noted.
     fn noted(&self, candidate: Candidate) -> f64 {
-        f64::from(self.weights[candidate.token as usize / BLOCK][candidate.token as usize % BLOCK])
+        f64::from(self.work.weights[candidate.token as usize / BLOCK][candidate.token as usize % BLOCK])
     }
 
     /// Finds the tokens between two distances from the largest logit, notes what those nearer come to in each span, and returns the sums of
@@ -218,7 +218,7 @@ impl Sampler {
     fn divide_at(&mut self, near: f32, far: f32) -> [f64; 2] {
         // What weighs nothing is not needed by any cut.
         let (low, above) = (exponential(-far).max(f32::MIN_POSITIVE), exponential(-near));
-        let Self { level, weights, span_weight, between, .. } = self;
+        let Self { level, work: Workspace { weights, span_weight, between, .. }, .. } = self;
         between.resize(weights.len(), 0);
         let reached = dispatch!(*level, simd => divide(simd, weights, low, above, span_weight, between));
         [span_weight.iter().sum(), reached]
@@ -226,7 +226,7 @@ impl Sampler {
 
     /// The logit of the tokens that were found, where it is the same of all.
     fn equal_logit(&self, row: &Row<'_>) -> Option<f32> {
-        let (least, most) = dispatch!(self.level, simd => range_of(simd, row, &self.between));
+        let (least, most) = dispatch!(self.level, simd => range_of(simd, row, &self.work.between));
         (least == most).then_some(least)
     }
 
@@ -234,7 +234,7 @@ impl Sampler {
     fn last_of_equals(&mut self, missing: f64, logit: f32) -> Candidate {
         let mut found = Candidate { logit, token: 0 };
         let mut left = u32::MAX;
-        for (block, &word) in self.between.iter().enumerate().filter(|&(_, &word)| word != 0) {
+        for (block, &word) in self.work.between.iter().enumerate().filter(|&(_, &word)| word != 0) {
             let first = Candidate { logit, token: block as u32 * BLOCK as u32 + word.trailing_zeros() };
             let each = self.noted(first);
             if left == u32::MAX {
@@ -243,7 +243,7 @@ impl Sampler {
             let taken = left.min(word.count_ones());
             let last = (1..taken).fold(word, |word, _| word & (word - 1)).trailing_zeros();
             found.token = block as u32 * BLOCK as u32 + last;
-            self.span_weight[block / SPAN] += f64::from(taken) * each;
+            self.work.span_weight[block / SPAN] += f64::from(taken) * each;
             left -= taken;
             if left == 0 {
                 break;
@@ -254,7 +254,7 @@ impl Sampler {
 
     /// Of the tokens that were found, the one with which their weights reach `missing`.
     fn last_of_gathered(&mut self, row: &Row<'_>, missing: f64, max: f32, cut: Candidate) -> Candidate {
-        let Self { level, candidates, between, places, .. } = self;
+        let Self { level, work: Workspace { candidates, between, places, .. }, .. } = self;
         places.resize(between.len() + LANES, 0);
         let count = dispatch!(*level, simd => blocks_with_bits(simd, between, places));
         candidates.clear();
@@ -267,9 +267,9 @@ impl Sampler {
             }
         }
         let found = self.last_needed(missing, max, cut);
-        for &candidate in &self.candidates {
+        for &candidate in &self.work.candidates {
             let share = f64::from(u8::from(found.keeps(candidate.logit, candidate.token)));
-            self.span_weight[candidate.token as usize / BLOCK / SPAN] += share * self.noted(candidate);
+            self.work.span_weight[candidate.token as usize / BLOCK / SPAN] += share * self.noted(candidate);
         }
         found
     }
@@ -277,7 +277,7 @@ impl Sampler {
     /// Of the candidates, in the order of the stages, the one with which their weights reach `missing`: the last, if they do not;
     /// `cut`, if there is none. The candidates stay, in another order.
     fn last_needed(&mut self, mut missing: f64, max: f32, cut: Candidate) -> Candidate {
-        let mut candidates = std::mem::take(&mut self.candidates);
+        let mut candidates = std::mem::take(&mut self.work.candidates);
         let mut within = &mut candidates[..];
         while within.len() > FEW {
             let logits = within.iter().map(|candidate| candidate.logit);
@@ -316,7 +316,7 @@ impl Sampler {
                 break;
             }
         }
-        self.candidates = candidates;
+        self.work.candidates = candidates;
         found
     }
 }

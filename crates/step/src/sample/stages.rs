@@ -27,16 +27,16 @@ impl Sampler {
     pub(super) fn typical(&mut self, logits: &mut [f32], mask: Option<&[u32]>, max: f32, cut: Candidate) {
         self.gather(&Row { logits, mask }, cut.logit, cut);
         let (mut total, mut sum) = (0.0, 0.0);
-        for candidate in &self.candidates {
+        for candidate in &self.work.candidates {
             let below = candidate.logit - max;
             total += weight(below);
             sum += weight(below) * f64::from(below);
         }
         let mean = sum / total;
         let distance = |candidate: &Candidate| (f64::from(candidate.logit - max) - mean).abs();
-        self.candidates.sort_unstable_by(|a, b| distance(a).total_cmp(&distance(b)).then(a.token.cmp(&b.token)));
+        self.work.candidates.sort_unstable_by(|a, b| distance(a).total_cmp(&distance(b)).then(a.token.cmp(&b.token)));
         let mut missing = total * f64::from(self.sampling.typical_p);
-        for candidate in &self.candidates {
+        for candidate in &self.work.candidates {
             if missing <= 0.0 {
                 logits[candidate.token as usize] = f32::NEG_INFINITY;
             }
@@ -59,13 +59,13 @@ impl Sampler {
         let row = Row { logits, mask };
         let least = self.weigh(&row, max, cut, 1.0) * f64::from(self.sampling.xtc_threshold);
         self.gather(&row, cut.logit, cut);
-        self.candidates.retain(|candidate| weight(candidate.logit - max) >= least);
-        self.candidates.sort_unstable_by(|a, b| a.order(*b));
-        self.candidates.pop();
-        for candidate in &self.candidates {
+        self.work.candidates.retain(|candidate| weight(candidate.logit - max) >= least);
+        self.work.candidates.sort_unstable_by(|a, b| a.order(*b));
+        self.work.candidates.pop();
+        for candidate in &self.work.candidates {
             logits[candidate.token as usize] = f32::NEG_INFINITY;
         }
-        !self.candidates.is_empty()
+        !self.work.candidates.is_empty()
     }
 
     /// The temperature for this token.
@@ -75,7 +75,7 @@ impl Sampler {
             return sampling.temperature;
         }
         let (mut count, mut total, mut sum) = (0.0_f64, 0.0, 0.0);
-        for block in (0..row.logits.len().div_ceil(BLOCK)).filter(|&block| self.block_max[block] >= cut.logit) {
+        for block in (0..row.logits.len().div_ceil(BLOCK)).filter(|&block| self.work.block_max[block] >= cut.logit) {
             for (_, logit) in row.tokens(block).filter(|&(token, logit)| cut.keeps(logit, token)) {
                 let below = logit - max;
                 count += 1.0;

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use stages::natural_logarithm;
 
 fn sampler(sampling: Sampling, vocabulary: usize) -> Sampler {
-    Sampler::new(sampling, vocabulary).unwrap()
+    let mut sampler = Sampler::new(sampling).unwrap();
+    sampler.exchange(&mut Workspace::new(vocabulary));
+    sampler
 }
 
 fn allowed(mask: Option<&[u32]>, token: usize) -> bool {
@@ -437,7 +439,7 @@ fn xtc_takes_as_often_as_it_is_told_and_mirostat_holds_its_average() {
     let base = Sampling { seed: 42, ..Sampling::default() };
     let best = logits.iter().position(|&logit| logit == largest(&logits)).unwrap() as u32;
     let xtc = Sampling { xtc_probability: 0.3, xtc_threshold: 0.01, ..base };
-    let mut sampler = Sampler::new(xtc, 200).unwrap();
+    let mut sampler = Sampler::new(xtc).unwrap();
     let taken = (0..20_000).filter(|&position| {
         let mut row = logits.clone();
         let max = sampler.survey(&Row { logits: &row, mask: None });
@@ -447,7 +449,7 @@ fn xtc_takes_as_often_as_it_is_told_and_mirostat_holds_its_average() {
     let share = taken.count() as f64 / 20_000.0;
     assert!((share - 0.3).abs() < 0.02, "{share}");
     for (tau, temperature) in [(3.0_f32, 1.0_f32), (5.0, 1.5)] {
-        let mut sampler = Sampler::new(Sampling { mirostat_tau: tau, temperature, ..base }, 200).unwrap();
+        let mut sampler = Sampler::new(Sampling { mirostat_tau: tau, temperature, ..base }).unwrap();
         let mut surprise = 0.0;
         for position in 0..20_000 {
             let choice = sampler.sample(&mut logits.clone(), None, position, &[]).unwrap();
@@ -470,7 +472,7 @@ fn dry_follows_its_definition() {
         .collect();
     for history in &histories {
         let mut logits = vec![0.0_f32; 40];
-        let mut sampler = Sampler::new(sampling, 40).unwrap().with_breakers(breakers.clone().into());
+        let mut sampler = Sampler::new(sampling).unwrap().with_breakers(breakers.clone().into());
         sampler.look_back(&mut logits, history);
         for token in 0..40_u32 {
             // The longest end of the history, free of breakers, that stands before this token somewhere.
@@ -495,13 +497,13 @@ fn dry_follows_its_definition() {
 fn bias_is_added_and_checked() {
     let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
     let choose = |bias: &[(u32, f32)]| {
-        let mut sampler = Sampler::new(greedy, 3).unwrap().with_bias(bias).unwrap();
+        let mut sampler = Sampler::new(greedy).unwrap().with_bias(bias).unwrap();
         sampler.sample(&mut [1.0, 2.0, 3.0], None, 0, &[]).unwrap().token
     };
     assert_eq!(choose(&[]), 2);
     assert_eq!(choose(&[(2, -100.0), (99, 100.0)]), 1);
     assert_eq!(choose(&[(0, 5.0)]), 0);
-    let refused = |bias: &[(u32, f32)]| Sampler::new(greedy, 3).unwrap().with_bias(bias).unwrap_err().to_string();
+    let refused = |bias: &[(u32, f32)]| Sampler::new(greedy).unwrap().with_bias(bias).unwrap_err().to_string();
     assert_eq!(refused(&[(0, f32::NAN)]), "logit_bias must be from -100 to 100, not NaN");
     assert_eq!(refused(&vec![(0, 1.0); 4097]), "logit_bias must be for at most 4096 tokens, not 4097");
 }
@@ -512,7 +514,7 @@ fn the_leading_tokens_are_those_of_either_distribution() {
     let sampling = Sampling { top_k: 20, typical_p: 0.8, temperature: 0.7, ..Sampling::default() };
     let (mut expected, _) = reference(&sampling, &logits, None);
     expected.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut sampler = Sampler::new(sampling, 300).unwrap();
+    let mut sampler = Sampler::new(sampling).unwrap();
     let mut row = logits.clone();
     sampler.sample(&mut row, None, 3, &[]).unwrap();
     let leading = sampler.leading(&row, None, 5);
@@ -632,7 +634,7 @@ fn parameters_outside_their_range_are_named() {
     for (change, field) in changes {
         let mut sampling = Sampling::default();
         change(&mut sampling);
-        assert_eq!(Sampler::new(sampling, 10).unwrap_err().field, field);
+        assert_eq!(Sampler::new(sampling).unwrap_err().field, field);
     }
     let sampling = Sampling { temperature: -1.0, ..Sampling::default() };
     let message = sampling.validate().unwrap_err().to_string();
@@ -717,6 +719,27 @@ fn every_width_of_vectors_gives_the_same_bits() {
 }
 
 /// What a row of 151,936 logits takes: `cargo test -p kauri-step --lib rows_of_a_large -- --ignored --nocapture`.
+#[test]
+fn samplers_that_take_turns_in_one_workspace_are_in_nobodys_way() {
+    let base = Sampling { temperature: 1.0, ..Sampling::default() };
+    let all = [Sampling { top_p: 0.9, ..base }, Sampling { top_k: 5, ..base }, Sampling { typical_p: 0.8, ..base }];
+    let choose = |sampler: &mut Sampler, position| {
+        let mut row: Vec<f32> = (0..500).map(|token| 8.0 * uniform(position, token) as f32).collect();
+        (sampler.sample(&mut row, None, position, &[]), sampler.leading(&row, None, 3))
+    };
+    let mut alone = all.map(|sampling| sampler(sampling, 500));
+    let mut samplers = all.map(|sampling| Sampler::new(sampling).unwrap());
+    let mut work = Workspace::new(500);
+    for position in 0..20 {
+        for (sampler, alone) in samplers.iter_mut().zip(&mut alone) {
+            sampler.exchange(&mut work);
+            assert_eq!(choose(sampler, position), choose(alone, position), "{position}");
+            sampler.exchange(&mut work);
+            assert_eq!(sampler.work.candidates.capacity(), 0, "nothing is kept for it alone");
+        }
+    }
+}
+
 #[test]
 #[ignore = "measures; asserts nothing"]
 fn rows_of_a_large_vocabulary_are_measured() {

@@ -12,7 +12,7 @@ use kauri_engine::{Special, Tokenizer};
 
 use crate::failure::{BadInput, about_model};
 use crate::input;
-use crate::library::{self, PullOptions};
+use crate::library;
 
 /// The longest line.
 const LINE_BYTES_MAX: u64 = 16 << 20;
@@ -65,7 +65,7 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let path = library::locate(arguments.model.as_deref(), PullOptions::OFFLINE)?;
+    let path = arguments.model.as_deref().map(library::find).transpose()?;
     let name = path.as_deref();
     let tokenizer = kauri_engine::tokenizer(name).map_err(|error| about_model(name, error))?;
     let grammar = arguments.source.read()?;

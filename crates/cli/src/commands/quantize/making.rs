@@ -15,6 +15,7 @@ use serde_json::{Value as Json, json};
 
 use crate::failure::{BadInput, Interrupted, about_model};
 use crate::interrupt::{self, Second};
+use crate::library;
 use crate::terminal::{self, HEADING, Progress};
 
 /// A file to be made.
@@ -44,7 +45,8 @@ pub struct Job {
 
 /// Opens what a file is to be made of.
 pub fn origin(name: &str, check_vocabulary: bool) -> anyhow::Result<Origin> {
-    kauri_engine::making::source(Some(name), check_vocabulary).map_err(|error| about(Some(name), error))
+    let path = library::find(name)?;
+    kauri_engine::making::source(Some(&path), check_vocabulary).map_err(|error| about(Some(name), error))
 }
 
 /// Says which model an error is about, and that it is one of input.
@@ -163,7 +165,10 @@ impl Job {
             quantize::Error::Quantised { .. } | quantize::Error::Type { .. } | quantize::Error::Busy { .. } => {
                 BadInput(error.to_string()).into()
             }
-            quantize::Error::File { .. } | quantize::Error::NotFinite { .. } => error.into(),
+            quantize::Error::File { .. }
+            | quantize::Error::NoRoom { .. }
+            | quantize::Error::DiskFull { .. }
+            | quantize::Error::NotFinite { .. } => error.into(),
         })
     }
 

@@ -165,9 +165,9 @@ impl File<'_> {
         Ok(())
     }
 
-    /// `[[keys]]`, each with a name, a key, and perhaps the most requests that it may have open.
+    /// `[[keys]]`, each with a name, a key, perhaps the most requests that it may have open, and whether it may change what others get.
     fn keys(&self, value: &Spanned<DeValue<'_>>) -> Result<Keys, BadInput> {
-        let wanted = "keys: must be a list of tables, each a [[keys]] with name, key and perhaps open";
+        let wanted = "keys: must be a list of tables, each a [[keys]] with name, key and perhaps open and admin";
         let list = value.get_ref().as_array().ok_or_else(|| self.wrong(value.span(), wanted))?;
         let mut keys = Vec::new();
         for one in list {
@@ -188,9 +188,13 @@ impl File<'_> {
                         let wrong = || self.wrong(value.span(), "keys.open: must be a whole number from 1");
                         given.open_max = Some(count.ok_or_else(wrong)?);
                     }
+                    "admin" => {
+                        let wrong = || self.wrong(value.span(), "keys.admin: must be true or false");
+                        given.is_admin = value.get_ref().as_bool().ok_or_else(wrong)?;
+                    }
                     other => {
-                        let message =
-                            format!("keys.{other}: there is no such key{}", meant(other, &["name", "key", "open"]));
+                        let known = meant(other, &["name", "key", "open", "admin"]);
+                        let message = format!("keys.{other}: there is no such key{known}");
                         return Err(self.wrong(field.span(), &message));
                     }
                 }
@@ -383,7 +387,7 @@ mod tests {
     fn what_a_file_says_is_what_the_command_line_would() {
         let text = "host = \"0.0.0.0\"\nport = 9000\nallow-anyone = true\nallow-host = [\"a\", \"b\"]\ncache-ram-gb = 1.5\n\
                     [models]\nsmall = \"a.gguf\"\nlarge = \"b.gguf\"\n\
-                    [[keys]]\nname = \"alice\"\nkey = \"sk-0123456789abcdef\"\nopen = 4\n";
+                    [[keys]]\nname = \"alice\"\nkey = \"sk-0123456789abcdef\"\nopen = 4\nadmin = true\n";
         let said = read(text, &[]).unwrap();
         let network = &said.arguments.network;
         assert_eq!((network.host.as_str(), network.port, network.allow_anyone), ("0.0.0.0", 9000, true));
@@ -427,6 +431,7 @@ mod tests {
             ("[[keys]]\nname = \"a\"\nkey = \"short\"\n", ["line 1: keys:", "fewer than"]),
             ("[[keys]]\nkey = \"sk-0123456789abcdef\"\nopne = 1\n", ["line 3: keys.opne:", "is open meant?"]),
             ("[[keys]]\nkey = \"sk-0123456789abcdef\"\nopen = 0\n", ["line 3: keys.open:", "from 1"]),
+            ("[[keys]]\nkey = \"sk-0123456789abcdef\"\nadmin = 1\n", ["line 3: keys.admin:", "true or false"]),
             ("keys = 1\n", ["line 1: keys:", "[[keys]]"]),
             ("api-key-file = \"k\"\n[[keys]]\nkey = \"sk-0123456789abcdef\"\n", ["kauri.toml", "not both"]),
             ("cache-ram-gb = -1\n", ["line 1: cache-ram-gb:", "gigabytes"]),
