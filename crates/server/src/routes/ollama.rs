@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use kauri_engine::grammar::Grammar;
-use kauri_engine::{Call, Chat, Defaults, Done, Reply, Sampling, template};
+use kauri_engine::{Call, Chat, Done, Reply, template};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -75,14 +75,7 @@ impl Sent {
         self.grammar()?;
         self.keep()?;
         self.set_reasoning(&mut Chat::new())?;
-        let choosing = self.choosing()?;
-        let usual = Defaults { sampling: Sampling::default(), is_stated: true, end_tokens: Vec::new() };
-        choosing.sampling(&usual)?;
-        // Of which vocabulary, and of how many adapters, nobody knows yet.
-        choosing.logit_bias(u32::MAX)?;
-        choosing.adapters(usize::MAX)?;
-        choosing.max_tokens()?;
-        choosing.stops().map(|_| ())
+        self.choosing()?.check()
     }
 
     /// The request for an answer to a prompt.

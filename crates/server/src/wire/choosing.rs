@@ -141,6 +141,20 @@ fn single<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f32>, D::Error> {
 }
 
 impl Choosing {
+    /// Whether all of it makes sense that can be judged without a model: of which vocabulary, and of how many adapters, is not known.
+    ///
+    /// # Errors
+    /// Names the first field that does not.
+    pub fn check(&self) -> Result<(), Problem> {
+        self.sampling(&Defaults { sampling: Sampling::default(), is_stated: true, end_tokens: Vec::new() })?;
+        self.logit_bias(u32::MAX)?;
+        self.stops()?;
+        self.max_tokens()?;
+        self.time_max()?;
+        self.adapters(usize::MAX)?;
+        Ok(())
+    }
+
     /// These settings over the recommended ones.
     ///
     /// # Errors
@@ -412,6 +426,25 @@ mod tests {
             }
         }
         assert!(read(&json!({ "seed": 1.5 })).unwrap().sampling(&defaults()).is_err());
+    }
+
+    #[test]
+    fn what_needs_no_model_is_told_without_one() {
+        for wrong in [
+            json!({ "temperature": -1 }),
+            json!({ "logit_bias": { "1": 101 } }),
+            json!({ "stop": [""] }),
+            json!({ "max_output_tokens": 0 }),
+            json!({ "max_time": 0 }),
+            json!({ "lora": [0] }),
+        ] {
+            let problem = read(&wrong).unwrap().check().expect_err("not all of it makes sense");
+            let field = wrong.as_object().unwrap().keys().next().unwrap();
+            assert!(problem.param.as_deref().is_some_and(|param| param.starts_with(field)), "{wrong}: {problem:?}");
+        }
+        let right =
+            json!({ "temperature": 1, "logit_bias": { "1": 100 }, "max_time": 0.1, "lora": [{ "id": 7, "scale": 1 }] });
+        assert!(read(&right).unwrap().check().is_ok());
     }
 
     #[test]
