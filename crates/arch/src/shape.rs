@@ -169,6 +169,9 @@ pub enum Ffn<W> {
     Moe(Moe<W>),
     /// One network, which reads an input that leans towards the token before.
     Shifted(Leaning<Dense<W>, W>),
+    /// Experts that another device has, and gives the sum of; what every token goes through besides is here. No family has such: it is how a
+    /// device sees a mixture whose experts it was not given.
+    Apart(Option<Shared<W>>),
 }
 
 /// `down(activation(gate(x)) * up(x))`, or `down(activation(up(x)))` without a gate (Shazeer 2020, arXiv:2002.05202).
@@ -544,6 +547,7 @@ impl<W> Ffn<W> {
             Self::Dense(dense) => Ffn::Dense(dense.try_map(map)?),
             Self::Moe(moe) => Ffn::Moe(moe.try_map(map)?),
             Self::Shifted(shifted) => Ffn::Shifted(shifted.try_map(map, Dense::try_map)?),
+            Self::Apart(shared) => Ffn::Apart(shared.as_ref().map(|shared| shared.try_map(map)).transpose()?),
         })
     }
 
@@ -552,6 +556,7 @@ impl<W> Ffn<W> {
         let (dense, moe) = match self {
             Self::Dense(dense) | Self::Shifted(Leaning { op: dense, .. }) => (Some(dense), None),
             Self::Moe(moe) => (moe.shared.as_ref().map(|shared| &shared.dense), Some(moe)),
+            Self::Apart(shared) => (shared.as_ref().map(|shared| &shared.dense), None),
         };
         dense.into_iter().chain(moe.into_iter().flat_map(|moe| &moe.experts)).map(|dense| dense.up.rows)
     }
@@ -559,15 +564,23 @@ impl<W> Ffn<W> {
     /// The experts, where it is made of such.
     pub fn moe(&self) -> Option<&Moe<W>> {
         match self {
-            Self::Dense(_) | Self::Shifted(_) => None,
+            Self::Dense(_) | Self::Shifted(_) | Self::Apart(_) => None,
             Self::Moe(moe) => Some(moe),
+        }
+    }
+
+    /// Whether another device has its experts.
+    pub fn is_apart(&self) -> bool {
+        match self {
+            Self::Dense(_) | Self::Moe(_) | Self::Shifted(_) => false,
+            Self::Apart(_) => true,
         }
     }
 
     /// Values of the last input that it keeps for a sequence.
     pub fn shifted(&self) -> u64 {
         match self {
-            Self::Dense(_) | Self::Moe(_) => 0,
+            Self::Dense(_) | Self::Moe(_) | Self::Apart(_) => 0,
             Self::Shifted(shifted) => u64::from(shifted.op.up.columns),
         }
     }

@@ -221,7 +221,7 @@ fn layers_without_a_window_have_no_rope_where_the_family_says_so() {
 fn settings_that_change_the_model_are_honoured() {
     let activation = |shape: &Shape<Name>| match shape.ffns().next().expect("a network") {
         Ffn::Dense(dense) => dense.activation,
-        Ffn::Moe(_) | Ffn::Shifted(_) => panic!("not dense"),
+        Ffn::Moe(_) | Ffn::Shifted(_) | Ffn::Apart(_) => panic!("not dense"),
     };
     let windows = |shape: &Shape<Name>| -> Vec<Option<u32>> {
         shape.mixers().filter_map(Mixer::attention).map(|attention| attention.window_tokens).collect()

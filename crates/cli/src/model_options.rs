@@ -31,6 +31,11 @@ pub struct EngineOptions {
     #[arg(long, value_name = "N")]
     pub gpu_layers: Option<u32>,
 
+    /// Of the first N layers that have experts, those stay on the CPU, while the GPU has all the rest. Where neither this nor --gpu-layers is
+    /// given and not all has room, whichever of the two is expected to write faster.
+    #[arg(long, value_name = "N", alias = "n-cpu-moe", conflicts_with = "gpu_layers")]
+    pub cpu_experts: Option<u32>,
+
     /// CPU threads; one for each core unless said otherwise.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -158,6 +163,7 @@ impl EngineOptions {
         Options {
             device,
             gpu_layers: self.gpu_layers,
+            cpu_experts: self.cpu_experts,
             isa,
             batch_tokens: device.step_tokens(isa),
             exact: self.exact,

@@ -2,8 +2,8 @@
 
 use kauri_arch::{Mixer, Shape};
 use kauri_device::{
-    Batch, Buffer, Ceilings, Choice, DeviceError, Ends, Executor, Measured, Memory, OpCost, Plan, Sampled, Stage,
-    Weight, forward,
+    Batch, Buffer, Ceilings, Choice, DeviceError, Ends, Executor, Experts, Measured, Memory, OpCost, Ops, Plan,
+    Sampled, Stage, Weight, forward,
 };
 
 use crate::cache::{self, Cache};
@@ -58,6 +58,20 @@ impl CpuExecutor {
         let both_ways = shape.reads_both_ways();
         Ok(Self { shape, ends, plan, cpu, both_ways, rows: 0, tokens, measuring: false, costs: Vec::new() })
     }
+
+    /// Sets the first values of a buffer.
+    fn take(&mut self, buffer: Buffer, values: &[f32]) {
+        self.cpu.buffer_mut(buffer)[..values.len()].copy_from_slice(values);
+    }
+
+    fn run(&mut self, pass: Pass) -> Option<usize> {
+        let Self { shape, ends, plan, cpu, costs, .. } = self;
+        if !self.measuring {
+            return pass.run(cpu, shape, *ends);
+        }
+        let (batch, hidden) = (cpu.batch().clone(), shape.hidden as usize);
+        pass.run(&mut Measured { device: cpu, batch: &batch, cache: plan.cache, hidden, costs }, shape, *ends)
+    }
 }
 
 impl Memory for CpuExecutor {
@@ -101,7 +115,7 @@ impl Executor for CpuExecutor {
     }
 
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
-        self.launch_behind(batch, &[])
+        self.launch_behind(batch, &[]).map(|_| ())
     }
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
@@ -145,33 +159,63 @@ impl Executor for CpuExecutor {
 }
 
 impl Stage for CpuExecutor {
-    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<(), DeviceError> {
+    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<Option<usize>, DeviceError> {
         batch.check(&self.plan, self.shape.vocab);
         let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
         assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
         self.rows = batch.outputs.len();
         self.cpu.begin(batch);
         for (buffer, values) in handed {
-            self.cpu.buffer_mut(*buffer)[..values.len()].copy_from_slice(values);
+            self.take(*buffer, values);
         }
-        if self.measuring {
-            let mut measured = Measured {
-                device: &mut self.cpu,
-                batch,
-                cache: self.plan.cache,
-                hidden: self.shape.hidden as usize,
-                costs: &mut self.costs,
-            };
-            forward(&mut measured, &self.shape, self.ends);
-        } else {
-            forward(&mut self.cpu, &self.shape, self.ends);
-        }
-        Ok(())
+        Ok(self.run(Pass::Forward))
+    }
+
+    fn resume(&mut self, block: usize, mixture: &[f32]) -> Result<Option<usize>, DeviceError> {
+        self.take(Buffer::Mixture, mixture);
+        Ok(self.run(Pass::Resume(block)))
     }
 
     fn hand_on(&mut self, buffer: Buffer, values: &mut [f32]) -> Result<(), DeviceError> {
         values.copy_from_slice(&self.cpu.buffer(buffer)[..values.len()]);
         Ok(())
+    }
+}
+
+impl Experts for CpuExecutor {
+    fn begin(&mut self, batch: &Batch) {
+        self.cpu.begin(batch);
+    }
+
+    fn mix(&mut self, block: usize, stream: &[f32], mixture: &mut [f32]) {
+        self.take(Buffer::Stream, stream);
+        self.run(Pass::Experts(block));
+        mixture.copy_from_slice(&self.cpu.buffer(Buffer::Mixture)[..mixture.len()]);
+    }
+}
+
+/// What of a step is done.
+#[derive(Clone, Copy)]
+enum Pass {
+    /// As much as there is of it.
+    Forward,
+    /// What is behind the experts of a block.
+    Resume(usize),
+    /// The experts of a block.
+    Experts(usize),
+}
+
+impl Pass {
+    /// Does it; gives the block that it came to where another device has the experts.
+    fn run<D: Ops<Weight = Weight>>(self, device: &mut D, shape: &Shape<Weight>, ends: Ends) -> Option<usize> {
+        match self {
+            Self::Forward => forward(device, shape, ends),
+            Self::Resume(block) => forward::resume(device, shape, ends, block),
+            Self::Experts(block) => {
+                forward::experts(device, shape, block);
+                None
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use kauri_arch::{Activation, Dense, Ffn, Linear, Moe, Shape};
+use kauri_arch::{Activation, Dense, Ffn, Linear, Moe, Shape, Shared};
 use kauri_device::{Extent, Plan, Weight, formula};
 use kauri_formats::Quant;
 
@@ -232,9 +232,8 @@ fn activate(
 }
 
 /// Adds what is shared to the mixture; the weights of experts are needed no more.
-pub fn shared((pool, products, adapters): Work<'_>, moe: &Moe<Weight>, rows: &mut Rows<'_>) {
-    let Some(shared) = &moe.shared else { return };
-    let (tokens, hidden, kernels) = (rows.tokens, moe.router.columns as usize, products.kernels());
+pub fn shared((pool, products, adapters): Work<'_>, shared: &Shared<Weight>, rows: &mut Rows<'_>) {
+    let (tokens, hidden, kernels) = (rows.tokens, shared.dense.down.rows as usize, products.kernels());
     let [gate, up] = &mut rows.wide;
     widen((&mut *pool, &mut *products, &mut *adapters), &shared.dense, rows.input, tokens, [gate, up]);
     let mut project = |linear: &Linear<Weight>, x: &[f32], finish, out: &mut [f32]| {

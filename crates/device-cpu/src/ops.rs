@@ -2,7 +2,7 @@
 
 use kauri_arch::{
     Activation, Attention, Convolution, Dense, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Parallel, Shape,
-    StateSpace, TimeMix,
+    Shared, StateSpace, TimeMix,
 };
 use kauri_device::memory::{self, Run};
 use kauri_device::rope::{Angles, Frequencies};
@@ -171,6 +171,11 @@ impl Cpu {
         for cache in self.rings.iter_mut().flatten() {
             (0..pages).for_each(|page| cache.walk_page(slot as usize * pages + page, run));
         }
+    }
+
+    /// The batch that operations work on.
+    pub(crate) fn batch(&self) -> &Batch {
+        &self.batch
     }
 
     /// The values of a buffer.
@@ -562,8 +567,19 @@ impl Ops for Cpu {
         let mut rows = experts::Rows { tokens, input, scores, wide: [gate, up], branch, mixture };
         let work = (&mut self.pool, &mut self.products, &mut self.adapters);
         experts::experts(work, &mut self.experts, moe, &mut rows);
-        let work = (&mut self.pool, &mut self.products, &mut self.adapters);
-        experts::shared(work, moe, &mut rows);
+        if let Some(shared) = &moe.shared {
+            let work = (&mut self.pool, &mut self.products, &mut self.adapters);
+            experts::shared(work, shared, &mut rows);
+        }
+    }
+
+    fn beside(&mut self, norm: Option<&Norm<Weight>>, shared: &Shared<Weight>) {
+        let input = self.normed(norm);
+        let tokens = self.rows(input);
+        let buffers = [input, Buffer::Scores, Buffer::Gate, Buffer::Up, Buffer::Branch, Buffer::Mixture];
+        let [input, scores, gate, up, branch, mixture] = several(&mut self.buffers, buffers);
+        let mut rows = experts::Rows { tokens, input, scores, wide: [gate, up], branch, mixture };
+        experts::shared((&mut self.pool, &mut self.products, &mut self.adapters), shared, &mut rows);
     }
 
     fn project(&mut self, linear: &Linear<Weight>, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {

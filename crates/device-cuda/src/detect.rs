@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use kauri_device::DeviceError;
+use kauri_device::{Ceilings, DeviceError};
 use kauri_formats::quant::grids;
 
+use crate::ceilings;
 use crate::driver::{Failure, Gpu, Unavailable};
 
 include!(concat!(env!("OUT_DIR"), "/images.rs"));
@@ -37,6 +38,11 @@ impl Device {
     /// When the driver does not say.
     pub fn memory(&self) -> Result<(u64, u64), DeviceError> {
         self.0.memory().map_err(lost)
+    }
+
+    /// What it allows at most, measured.
+    pub fn ceilings(&self) -> Ceilings {
+        ceilings::measure(&self.0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kauri_arch::Shape;
+use kauri_arch::{Ffn, Shape};
 use kauri_device::{
     Batch, Buffer, Ceilings, Choice, DeviceError, Ends, Executor, Memory, OpCost, Plan, Sampled, Stage, Weight, forward,
 };
@@ -71,7 +71,9 @@ impl CudaExecutor {
         // Layers with a window keep pages here, like others.
         let plan = Plan { ring: None, ..plan };
         let (cuda, resident) = Cuda::new(device, shape, &plan, arithmetic)?;
-        let sizes = bucket(RECORDED_TOKENS_MAX.min(plan.batch_tokens as usize)) + 1;
+        // A step that waits for another device's experts cannot be recorded.
+        let waits = shape.ffns().any(Ffn::is_apart);
+        let sizes = if waits { 0 } else { bucket(RECORDED_TOKENS_MAX.min(plan.batch_tokens as usize)) + 1 };
         let mut executor = Self {
             recordings: (0..sizes).map(|_| None).collect(),
             short: (0..sizes.min(bucket(SHORT_STEP_TOKENS) + 1)).map(|_| None).collect(),
@@ -170,7 +172,7 @@ impl Executor for CudaExecutor {
     }
 
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
-        self.launch_behind(batch, &[])
+        self.launch_behind(batch, &[]).map(|_| ())
     }
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
@@ -221,7 +223,7 @@ impl Executor for CudaExecutor {
 }
 
 impl Stage for CudaExecutor {
-    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<(), DeviceError> {
+    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<Option<usize>, DeviceError> {
         batch.check(&self.plan, self.shape.vocab);
         let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
         assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
@@ -232,12 +234,19 @@ impl Stage for CudaExecutor {
             self.take(handed)?;
             let recording = self.recording(batch).expect("found above");
             self.cuda.gpu.replay(recording).map_err(lost)?;
-        } else {
-            self.cuda.begin(batch);
-            self.take(handed)?;
-            forward(&mut self.cuda, &self.shape, self.ends);
+            return self.cuda.outcome().map_err(lost).map(|()| None);
         }
-        self.cuda.outcome().map_err(lost)
+        self.cuda.begin(batch);
+        self.take(handed)?;
+        let at = forward(&mut self.cuda, &self.shape, self.ends);
+        self.cuda.outcome().map_err(lost).map(|()| at)
+    }
+
+    fn resume(&mut self, block: usize, mixture: &[f32]) -> Result<Option<usize>, DeviceError> {
+        self.cuda.gpu.bind().map_err(lost)?;
+        self.cuda.write(Buffer::Mixture, mixture)?;
+        let at = forward::resume(&mut self.cuda, &self.shape, self.ends, block);
+        self.cuda.outcome().map_err(lost).map(|()| at)
     }
 
     fn hand_on(&mut self, buffer: Buffer, values: &mut [f32]) -> Result<(), DeviceError> {

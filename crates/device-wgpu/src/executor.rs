@@ -78,7 +78,10 @@ impl WgpuExecutor {
             let mut batch = Batch::default();
             let pages: Vec<u32> = (0..tokens.div_ceil(self.plan.page_tokens as usize) as u32).collect();
             batch.push(&vec![0; tokens], 0, &pages, 0, tokens as u32, 1);
-            self.launch(&batch)?;
+            let mut at = self.launch_behind(&batch, &[])?;
+            while let Some(block) = at {
+                at = self.resume(block, &[])?;
+            }
             self.sample(&[Choice::Greedy { mask: None }])?;
         }
         self.wgpu.gpu.outcome().map_err(lost)
@@ -164,7 +167,7 @@ impl Executor for WgpuExecutor {
     }
 
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError> {
-        self.launch_behind(batch, &[])
+        self.launch_behind(batch, &[]).map(|_| ())
     }
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
@@ -208,7 +211,7 @@ impl Executor for WgpuExecutor {
 }
 
 impl Stage for WgpuExecutor {
-    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<(), DeviceError> {
+    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<Option<usize>, DeviceError> {
         batch.check(&self.plan, self.shape.vocab);
         let whole = batch.sequences.iter().all(|sequence| sequence.cached_tokens == 0);
         assert!(whole || !self.both_ways, "a text that is read both ways is computed in one step");
@@ -217,9 +220,16 @@ impl Stage for WgpuExecutor {
         for (buffer, values) in handed {
             self.wgpu.write(*buffer, values)?;
         }
-        forward(&mut self.wgpu, &self.shape, self.ends);
+        let at = forward(&mut self.wgpu, &self.shape, self.ends);
         self.wgpu.flush();
-        self.wgpu.gpu.outcome().map_err(lost)
+        self.wgpu.gpu.outcome().map_err(lost).map(|()| at)
+    }
+
+    fn resume(&mut self, block: usize, mixture: &[f32]) -> Result<Option<usize>, DeviceError> {
+        self.wgpu.write(Buffer::Mixture, mixture)?;
+        let at = forward::resume(&mut self.wgpu, &self.shape, self.ends, block);
+        self.wgpu.flush();
+        self.wgpu.gpu.outcome().map_err(lost).map(|()| at)
     }
 
     fn hand_on(&mut self, buffer: Buffer, values: &mut [f32]) -> Result<(), DeviceError> {

@@ -128,7 +128,8 @@ impl Buffer {
         let hidden = shape.hidden as usize;
         let mixer =
             |width: fn(Widths) -> u32| shape.mixers().map(|mixer| width(Widths::of(mixer))).max().unwrap_or(0) as usize;
-        let experts = shape.ffns().filter_map(Ffn::moe).map(|moe| moe.experts.len()).max().unwrap_or(0);
+        let scores = shape.ffns().map(|ffn| ffn.moe().map_or(usize::from(ffn.is_apart()), |moe| moe.experts.len()));
+        let scores = scores.max().unwrap_or(0);
         let width = match self {
             Self::Stream | Self::Normed | Self::Branch | Self::Last => hidden,
             Self::Query => mixer(|widths| widths.query),
@@ -150,8 +151,8 @@ impl Buffer {
                 hidden * usize::from(shifts)
             }
             Self::First => mixer(|widths| widths.first),
-            Self::Scores => experts,
-            Self::Mixture => hidden * usize::from(experts > 0),
+            Self::Scores => scores,
+            Self::Mixture => hidden * usize::from(scores > 0),
             Self::Logits => shape.head.output.as_ref().map_or(0, |output| output.rows as usize),
         };
         let rows = match self.extent() {

@@ -545,14 +545,14 @@ impl Step {
             Self::Widen => match &ffn.op {
                 Ffn::Dense(dense) => device.gate_up(ffn.norm.as_ref(), dense),
                 Ffn::Moe(moe) => device.experts(ffn.norm.as_ref(), moe),
-                Ffn::Shifted(_) => unreachable!("none of these cases"),
+                Ffn::Shifted(_) | Ffn::Apart(_) => unreachable!("none of these cases"),
             },
             Self::Down => {
                 let (norm, scale) = (ffn.post_norm.as_ref(), ffn.scale);
                 match &ffn.op {
                     Ffn::Dense(dense) => device.project(&dense.down, Buffer::Gate, norm, scale),
                     Ffn::Moe(_) => device.conclude(Buffer::Mixture, norm, scale),
-                    Ffn::Shifted(_) => unreachable!("none of these cases"),
+                    Ffn::Shifted(_) | Ffn::Apart(_) => unreachable!("none of these cases"),
                 }
             }
             Self::Head => device.head(&shape.norm, &shape.head),

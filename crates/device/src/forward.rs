@@ -1,11 +1,11 @@
 //! The one forward pass: token ids to logits, for every family, quant, batch and device.
 //!
 //! It only enqueues operations and never reads a value back, so that a device may record a step and replay it. Several devices may share a
-//! model: each runs it over the blocks that it has (`split.rs`).
+//! model: each runs it over the blocks that it has (`split.rs`), or one runs it and stops where another has the experts (`apart.rs`).
 
 use kauri_arch::{
-    Activation, Attention, Branch, Ffn, GatedDelta, Leaning, Mixer, Norm, Parallel, Shape, ShortConv, StateSpace,
-    StateSpaceScales, TimeMix, Wiring,
+    Activation, Attention, Block, Branch, Ffn, GatedDelta, Leaning, Mixer, Norm, Parallel, Shape, ShortConv,
+    StateSpace, StateSpaceScales, TimeMix, Wiring,
 };
 
 use crate::buffers::Buffer;
@@ -23,46 +23,77 @@ pub struct Ends {
 impl Ends {
     /// A whole model.
     pub const BOTH: Self = Self { begins: true, closes: true };
+    /// What is inside of a model.
+    pub const NONE: Self = Self { begins: false, closes: false };
 }
 
-/// Runs the blocks of `shape` on the batch that `device` was given, with the ends of the model that it has.
-pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, ends: Ends) {
+/// Runs the blocks of `shape` on the batch that `device` was given, with the ends of the model that it has. Where another device has the
+/// experts of a block it ends ahead of them, and gives the block's number: [`resume`] goes on from there.
+pub fn forward<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, ends: Ends) -> Option<usize> {
     if ends.begins {
         device.embed(&shape.embed);
         if let Some(norm) = &shape.embed.norm {
             device.norm(norm, 1, Buffer::Stream, Buffer::Stream);
         }
     }
-    for (index, block) in shape.blocks.iter().enumerate() {
-        match block.wiring {
-            Wiring::Sequential => {
-                block.mixer.iter().for_each(|mixer| mix(device, index, mixer, mixer.post_norm.as_ref()));
-                block.ffn.iter().for_each(|ffn| {
-                    feed(device, index, ffn);
-                    finish(device, ffn, ffn.post_norm.as_ref());
-                });
-            }
-            Wiring::NormedSums => {
-                block.mixer.iter().for_each(|mixer| {
-                    mix(device, index, mixer, None);
-                    settle(device, mixer.post_norm.as_ref());
-                });
-                block.ffn.iter().for_each(|ffn| {
-                    feed(device, index, ffn);
-                    finish(device, ffn, None);
-                    settle(device, ffn.post_norm.as_ref());
-                });
-            }
-            // Both branches read the stream before either adds to it.
-            Wiring::Parallel => {
-                block.ffn.iter().for_each(|ffn| feed(device, index, ffn));
-                block.mixer.iter().for_each(|mixer| mix(device, index, mixer, mixer.post_norm.as_ref()));
-                block.ffn.iter().for_each(|ffn| finish(device, ffn, ffn.post_norm.as_ref()));
-            }
+    run_from(device, shape, ends, 0)
+}
+
+/// Goes on behind the experts of block `index`, whose sum is in `Mixture`: as far as [`forward`].
+pub fn resume<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, ends: Ends, index: usize) -> Option<usize> {
+    let block = &shape.blocks[index];
+    block.ffn.iter().for_each(|ffn| feed(device, index, ffn));
+    conclude(device, index, block);
+    run_from(device, shape, ends, index + 1)
+}
+
+/// The experts of block `index` for another device, which gives its `Stream`: their sum, to `Mixture`.
+pub fn experts<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, index: usize) {
+    shape.blocks[index].ffn.iter().for_each(|ffn| feed(device, index, ffn));
+}
+
+fn run_from<D: Ops + ?Sized>(device: &mut D, shape: &Shape<D::Weight>, ends: Ends, first: usize) -> Option<usize> {
+    for (index, block) in shape.blocks.iter().enumerate().skip(first) {
+        begin(device, index, block);
+        if block.ffn.as_ref().is_some_and(|ffn| ffn.op.is_apart()) {
+            return Some(index);
         }
+        block.ffn.iter().for_each(|ffn| feed(device, index, ffn));
+        conclude(device, index, block);
     }
     if ends.closes {
         device.head(&shape.norm, &shape.head);
+    }
+    None
+}
+
+/// A block up to its feed-forward network.
+fn begin<D: Ops + ?Sized>(device: &mut D, index: usize, block: &Block<D::Weight>) {
+    match block.wiring {
+        Wiring::Sequential => {
+            block.mixer.iter().for_each(|mixer| mix(device, index, mixer, mixer.post_norm.as_ref()));
+        }
+        Wiring::NormedSums => block.mixer.iter().for_each(|mixer| {
+            mix(device, index, mixer, None);
+            settle(device, mixer.post_norm.as_ref());
+        }),
+        // Both branches read the stream before either adds to it.
+        Wiring::Parallel => {}
+    }
+}
+
+/// A block behind its feed-forward network, whose output is not in the stream yet.
+fn conclude<D: Ops + ?Sized>(device: &mut D, index: usize, block: &Block<D::Weight>) {
+    match block.wiring {
+        Wiring::Sequential => block.ffn.iter().for_each(|ffn| finish(device, ffn, ffn.post_norm.as_ref())),
+        Wiring::NormedSums => block.ffn.iter().for_each(|ffn| {
+            finish(device, ffn, None);
+            settle(device, ffn.post_norm.as_ref());
+        }),
+        Wiring::Parallel => {
+            block.mixer.iter().for_each(|mixer| mix(device, index, mixer, mixer.post_norm.as_ref()));
+            block.ffn.iter().for_each(|ffn| finish(device, ffn, ffn.post_norm.as_ref()));
+        }
     }
 }
 
@@ -223,6 +254,7 @@ fn feed<D: Ops + ?Sized>(device: &mut D, index: usize, branch: &Branch<Ffn<D::We
         Ffn::Dense(dense) => device.gate_up(branch.norm.as_ref(), dense),
         Ffn::Moe(moe) => device.experts(branch.norm.as_ref(), moe),
         Ffn::Shifted(shifted) => device.shifted_up(index, branch.norm.as_ref(), shifted),
+        Ffn::Apart(shared) => shared.iter().for_each(|shared| device.beside(branch.norm.as_ref(), shared)),
     }
 }
 
@@ -236,6 +268,6 @@ fn finish<D: Ops + ?Sized>(
         Ffn::Dense(dense) | Ffn::Shifted(Leaning { op: dense, .. }) => {
             device.project(&dense.down, Buffer::Gate, post_norm, branch.scale);
         }
-        Ffn::Moe(_) => device.conclude(Buffer::Mixture, post_norm, branch.scale),
+        Ffn::Moe(_) | Ffn::Apart(_) => device.conclude(Buffer::Mixture, post_norm, branch.scale),
     }
 }

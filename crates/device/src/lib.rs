@@ -3,6 +3,7 @@
 //! A device implements [`Ops`] and, with [`forward()`], an [`Executor`]. This crate sees no request and no file.
 #![forbid(unsafe_code)]
 
+pub mod apart;
 pub mod batch;
 pub mod buffers;
 pub mod conformance;
@@ -19,6 +20,7 @@ pub mod rope;
 pub mod split;
 pub mod weight;
 
+pub use apart::{Apart, Experts};
 pub use batch::{ADAPTERS_MAX, Applied, Batch, CacheType, Plan, Ring, Sequence};
 pub use buffers::{Buffer, Extent};
 pub use executor::{Choice, DeviceError, Executor, Sampled};

@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, StateSpace,
-    TimeMix,
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, Shared,
+    StateSpace, TimeMix,
 };
 
 use crate::batch::{Batch, CacheType};
@@ -376,6 +376,11 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
     fn experts(&mut self, norm: Option<&Norm<Weight>>, moe: &Moe<Weight>) {
         let cost = Self::experts_cost(moe, self.rows(Buffer::Scores));
         self.run("experts", cost, |device| device.experts(norm, moe));
+    }
+
+    fn beside(&mut self, norm: Option<&Norm<Weight>>, shared: &Shared<Weight>) {
+        let cost = Self::dense_cost(&shared.dense, self.rows(Buffer::Mixture));
+        self.run("shared expert", cost, |device| device.beside(norm, shared));
     }
 
     fn conclude(&mut self, from: Buffer, norm: Option<&Norm<Weight>>, scale: f32) {

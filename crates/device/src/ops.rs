@@ -6,8 +6,8 @@
 //! which the executor reports.
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, StateSpace,
-    TimeMix,
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, Shared,
+    StateSpace, TimeMix,
 };
 
 use crate::buffers::Buffer;
@@ -197,6 +197,12 @@ pub trait Ops {
     /// shared. `Stream` -> `Mixture`.
     fn experts(&mut self, norm: Option<&Norm<Self::Weight>>, moe: &Moe<Self::Weight>) {
         reference::experts(self, norm, moe);
+    }
+
+    /// The part of a mixture that is here where another device has its experts, behind their sum: norm, what is shared.
+    /// `Stream` -> added to `Mixture`.
+    fn beside(&mut self, norm: Option<&Norm<Self::Weight>>, shared: &Shared<Self::Weight>) {
+        reference::beside(self, norm, shared);
     }
 
     /// The end of a branch whose output is there: norm, and the addition to the stream. `from` -> `Stream`.

@@ -1,6 +1,6 @@
 //! The fused blocks as compositions of primitives: what every faster version of them must equal.
 
-use kauri_arch::{Attention, Dense, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, TimeMix};
+use kauri_arch::{Attention, Dense, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, Shared, TimeMix};
 
 use crate::buffers::Buffer;
 use crate::ops::{Ops, Part, Share, Side};
@@ -190,7 +190,19 @@ pub fn experts<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weight>>, 
         device.linear(&expert.down, Buffer::Gate, Buffer::Branch);
         device.join(Share::Expert { index, count: moe.experts.len() });
     }
-    let Some(shared) = &moe.shared else { return };
+    if let Some(shared) = &moe.shared {
+        share(device, input, shared);
+    }
+}
+
+/// See [`Ops::beside`].
+pub fn beside<D: Ops + ?Sized>(device: &mut D, norm: Option<&Norm<D::Weight>>, shared: &Shared<D::Weight>) {
+    let input = normed(device, norm);
+    share(device, input, shared);
+}
+
+/// What every token goes through beside experts, of `input`: added to `Mixture`.
+fn share<D: Ops + ?Sized>(device: &mut D, input: Buffer, shared: &Shared<D::Weight>) {
     widen(device, input, &shared.dense);
     device.linear(&shared.dense.down, Buffer::Gate, Buffer::Branch);
     let Some(gate) = &shared.gate else { return device.join(Share::Whole) };

@@ -21,11 +21,18 @@ const HANDED: [Buffer; 2] = [Buffer::Stream, Buffer::First];
 /// A device that holds some blocks of a model in a row.
 pub trait Stage: Executor {
     /// As [`Executor::launch`], with the values that the device before handed on: (tokens, width) of each buffer; of none where this one
-    /// begins the model.
+    /// begins the model. Gives the block that it came to where another device has the experts; nothing where it is done.
     ///
     /// # Errors
     /// When the device is lost.
-    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<(), DeviceError>;
+    fn launch_behind(&mut self, batch: &Batch, handed: &[(Buffer, Vec<f32>)]) -> Result<Option<usize>, DeviceError>;
+
+    /// Goes on behind the experts of block `block`, which came to this mixture: (tokens, hidden). Gives what
+    /// [`launch_behind`](Self::launch_behind) does.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    fn resume(&mut self, block: usize, mixture: &[f32]) -> Result<Option<usize>, DeviceError>;
 
     /// The first values of a buffer as the launched batch leaves it; waits for it.
     ///
@@ -53,7 +60,7 @@ pub fn part(shape: &Shape<Weight>, blocks: Range<usize>) -> (Shape<Weight>, Ends
     (part, ends)
 }
 
-fn first_row(table: &Weight) -> Weight {
+pub(crate) fn first_row(table: &Weight) -> Weight {
     let table = table.matrix();
     let data = kauri_formats::Bytes::from(table.row(0).to_vec());
     Weight::Matrix(crate::Matrix { rows: 1, data, ..table.clone() })
@@ -92,20 +99,20 @@ impl Split {
     fn last(&mut self) -> &mut dyn Stage {
         &mut **self.stages.last_mut().expect("there is a device")
     }
+}
 
-    /// Puts together what the devices measured.
-    fn sum_costs(&mut self) {
-        self.costs.clear();
-        for cost in self.stages.iter().flat_map(|stage| stage.measured()) {
-            match self.costs.iter_mut().find(|known| known.name == cost.name) {
-                Some(known) => {
-                    known.calls += cost.calls;
-                    known.bytes += cost.bytes;
-                    known.operations += cost.operations;
-                    known.seconds += cost.seconds;
-                }
-                None => self.costs.push(*cost),
+/// Puts together what devices measured.
+pub(crate) fn sum_costs<'a>(sums: &mut Vec<OpCost>, costs: impl Iterator<Item = &'a OpCost>) {
+    sums.clear();
+    for cost in costs {
+        match sums.iter_mut().find(|known| known.name == cost.name) {
+            Some(known) => {
+                known.calls += cost.calls;
+                known.bytes += cost.bytes;
+                known.operations += cost.operations;
+                known.seconds += cost.seconds;
             }
+            None => sums.push(*cost),
         }
     }
 }
@@ -185,7 +192,9 @@ impl Executor for Split {
         let mut before: Option<&mut Box<dyn Stage>> = None;
         for stage in stages {
             match before {
-                None => stage.launch_behind(batch, &[])?,
+                None => {
+                    stage.launch_behind(batch, &[])?;
+                }
                 Some(before) => {
                     for ((buffer, values), (_, width)) in handed.iter_mut().zip(widths.iter()) {
                         values.resize(width * batch.tokens.len(), 0.0);
@@ -201,7 +210,7 @@ impl Executor for Split {
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
         if self.measuring {
-            self.sum_costs();
+            sum_costs(&mut self.costs, self.stages.iter().flat_map(|stage| stage.measured()));
         }
         self.last().sample(choices)
     }

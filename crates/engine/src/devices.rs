@@ -1,9 +1,14 @@
 //! The devices there are, and the executor for the one that was chosen. The only file that knows which are built in.
 
+use std::sync::OnceLock;
+
 use kauri_arch::Shape;
-use kauri_device::{Adapted, CacheType, Ceilings, DeviceError, Ends, Executor, Plan, Split, Stage, Weight, split};
+use kauri_device::{
+    Adapted, Apart, CacheType, Ceilings, DeviceError, Ends, Executor, Plan, Split, Stage, Weight, apart, split,
+};
 use kauri_device_cpu::{Cpu, CpuExecutor, Isa, Kernels, Topology};
 use kauri_formats::Quant;
+use kauri_model::fit::{Placement, Rates};
 
 use crate::error::Error;
 
@@ -34,23 +39,23 @@ pub(crate) struct Asked {
     pub(crate) threads: usize,
     /// Whether a GPU, too, is to compute each output in one order whoever shares the batch, as a CPU does.
     pub(crate) exact: bool,
-    /// Layers that a GPU is to have.
-    pub(crate) layers: Layers,
+    /// What of the model a GPU is to have.
+    pub(crate) part: Part,
     /// Takes what a person should know, in words.
     pub(crate) notice: fn(&str),
 }
 
-/// How many of a model's layers a GPU is to have: the last ones; the CPU has the first.
+/// What of a model a GPU is to have; the CPU has the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layers {
-    /// So many, as somebody asked.
-    Asked(u32),
-    /// So many at most: fewer where it has no room for them after all.
-    Foreseen(u32),
+pub(crate) enum Part {
+    /// This, as somebody asked.
+    Asked(Placement),
+    /// This at most: less where it has no room for it after all.
+    Foreseen(Placement),
 }
 
 /// Of a model's layers, the share that is tried without where a GPU had no room for what was foreseen.
-const LAYERS_STEP: usize = 16;
+const LAYERS_STEP: u32 = 16;
 
 /// Tokens of one step where nobody says otherwise: a GPU is busy with fewer kernels, and weights are read less often, in larger pieces.
 const STEP_TOKENS: u32 = 512;
@@ -58,8 +63,11 @@ const STEP_TOKENS_ON_GPU: u32 = 2048;
 
 /// A model on the chosen device.
 pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
-    let Asked { choice, isa, threads, layers, notice, .. } = asked;
-    let none = layers == Layers::Asked(0);
+    let Asked { choice, isa, threads, part, notice, .. } = asked;
+    let none = part == Part::Asked(Placement::Last(0));
+    if matches!(part, Part::Asked(Placement::AllButExperts(_))) && apart::layers(&shape, 1).next().is_none() {
+        notice("this model has no experts, so --cpu-experts says nothing");
+    }
     match choice {
         DeviceChoice::Auto => {
             if isa.is_none()
@@ -69,13 +77,21 @@ pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result
             {
                 return Ok(executor);
             }
-            if matches!(layers, Layers::Asked(1..)) {
-                notice("there is no GPU that can be used, so --gpu-layers says nothing: all layers are on the CPU");
+            match part {
+                Part::Asked(Placement::Last(1..)) => {
+                    notice("there is no GPU that can be used, so --gpu-layers says nothing: all layers are on the CPU");
+                }
+                Part::Asked(Placement::AllButExperts(_)) => {
+                    notice(
+                        "there is no GPU that can be used, so --cpu-experts says nothing: all of the model is on the CPU",
+                    );
+                }
+                Part::Asked(Placement::Last(0)) | Part::Foreseen(_) => {}
             }
             cpu(isa, threads, shape, plan)
         }
         DeviceChoice::Cuda | DeviceChoice::Wgpu if none => cpu(isa, threads, shape, plan),
-        DeviceChoice::Cpu if matches!(layers, Layers::Asked(1..)) => {
+        DeviceChoice::Cpu if matches!(part, Part::Asked(Placement::Last(1..))) => {
             Err(Error::NoDevice("a CPU has no GPU layers; leave --gpu-layers or --device cpu out".to_owned()))
         }
         DeviceChoice::Cpu => cpu(isa, threads, shape, plan),
@@ -93,7 +109,7 @@ fn kernels(isa: Option<Isa>) -> Result<Kernels, Error> {
     Kernels::new(wanted).ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))
 }
 
-/// A model on a GPU that `stage` makes: whole, or its last layers, with the first on the CPU.
+/// A model on a GPU that `stage` makes: whole, or what of it the GPU is to have, with the rest on the CPU.
 #[cfg_attr(not(any(feature = "cuda", feature = "wgpu")), expect(dead_code, reason = "there is no GPU to share with"))]
 fn shared<S: Stage + 'static>(
     asked: Asked,
@@ -101,35 +117,71 @@ fn shared<S: Stage + 'static>(
     plan: Plan,
     stage: impl Fn(&Shape<Weight>, Ends, Plan) -> Result<S, DeviceError>,
 ) -> Result<Box<dyn Executor>, Error> {
-    let all = shape.blocks.len();
-    let (Layers::Asked(layers) | Layers::Foreseen(layers)) = asked.layers;
-    let mut layers = (layers as usize).min(all);
+    let (all, with_experts) = (shape.blocks.len() as u32, apart::layers(shape, usize::MAX).count() as u32);
+    let (Part::Asked(mut placement) | Part::Foreseen(mut placement)) = asked.part;
     loop {
-        let made = if layers == all {
-            stage(shape, Ends::BOTH, plan).map(|whole| -> Box<dyn Executor> { Box::new(whole) })
-        } else {
-            // A device whose layers with a window keep pages sets the others' way of keeping.
-            let plan = Plan { ring: None, ..plan };
-            let (back, ends) = split::part(shape, all - layers..all);
-            match stage(&back, ends, plan) {
-                Err(error) => Err(error),
-                Ok(back) => {
-                    let (front, ends) = split::part(shape, 0..all - layers);
-                    let front = CpuExecutor::part(front, ends, plan, kernels(asked.isa)?, asked.threads)?;
-                    let stages: Vec<(Box<dyn Stage>, usize)> =
-                        vec![(Box::new(front), all - layers), (Box::new(back), layers)];
-                    Ok(Box::new(Split::new(shape, stages)) as Box<dyn Executor>)
-                }
+        let step = |of: u32| (of / LAYERS_STEP).max(1);
+        let (made, less) = match placement {
+            Placement::Last(layers) if layers >= all => {
+                let whole = stage(shape, Ends::BOTH, plan).map(|whole| -> Box<dyn Executor> { Box::new(whole) });
+                (whole.map_err(Error::from), Some(Placement::Last(all.saturating_sub(step(all)))))
+            }
+            Placement::Last(layers) => {
+                let less = layers.saturating_sub(step(all));
+                (by_layers(asked, shape, plan, layers as usize, &stage), Some(Placement::Last(less)))
+            }
+            Placement::AllButExperts(layers) => {
+                let layers = layers.min(with_experts);
+                let more = (layers + step(with_experts)).min(with_experts);
+                let made = without_experts(asked, shape, plan, layers as usize, &stage);
+                (made, Some(Placement::AllButExperts(more)).filter(|_| more > layers))
             }
         };
-        let fewer = layers.saturating_sub((all / LAYERS_STEP).max(1));
-        match made {
-            Err(DeviceError::OutOfMemory { .. }) if matches!(asked.layers, Layers::Foreseen(_)) && fewer > 0 => {
-                layers = fewer;
+        match (made, less.filter(|less| *less != Placement::Last(0))) {
+            (Err(Error::Device(DeviceError::OutOfMemory { .. })), Some(less))
+                if matches!(asked.part, Part::Foreseen(_)) =>
+            {
+                placement = less;
             }
-            made => return Ok(made?),
+            (made, _) => return made,
         }
     }
+}
+
+/// The last so many layers on a GPU, the first on the CPU.
+fn by_layers<S: Stage + 'static>(
+    asked: Asked,
+    shape: &Shape<Weight>,
+    plan: Plan,
+    layers: usize,
+    stage: impl Fn(&Shape<Weight>, Ends, Plan) -> Result<S, DeviceError>,
+) -> Result<Box<dyn Executor>, Error> {
+    // A device whose layers with a window keep pages sets the others' way of keeping.
+    let plan = Plan { ring: None, ..plan };
+    let front = shape.blocks.len() - layers;
+    let (back, ends) = split::part(shape, front..shape.blocks.len());
+    let back = stage(&back, ends, plan)?;
+    let (part, ends) = split::part(shape, 0..front);
+    let part = CpuExecutor::part(part, ends, plan, kernels(asked.isa)?, asked.threads)?;
+    Ok(Box::new(Split::new(shape, vec![(Box::new(part), front), (Box::new(back), layers)])))
+}
+
+/// All but the experts of the first so many layers that have some on a GPU, those on the CPU.
+fn without_experts<S: Stage + 'static>(
+    asked: Asked,
+    shape: &Shape<Weight>,
+    plan: Plan,
+    layers: usize,
+    stage: impl Fn(&Shape<Weight>, Ends, Plan) -> Result<S, DeviceError>,
+) -> Result<Box<dyn Executor>, Error> {
+    if layers == 0 {
+        return Ok(Box::new(stage(shape, Ends::BOTH, plan)?));
+    }
+    let plan = Plan { ring: None, ..plan };
+    let (rest, experts) = apart::parts(shape, layers);
+    let rest = stage(&rest, Ends::BOTH, plan)?;
+    let experts = CpuExecutor::part(experts, Ends::NONE, plan, kernels(asked.isa)?, asked.threads)?;
+    Ok(Box::new(Apart::new(shape, Box::new(rest), Box::new(experts), layers)))
 }
 
 /// The CPU without an executor around it, for who looks at what it computes.
@@ -184,6 +236,11 @@ mod cuda {
         *FOUND.get_or_init(|| Device::open().is_ok())
     }
 
+    /// Bytes a second of its memory, measured.
+    pub(super) fn bandwidth_bytes_per_s() -> Option<f64> {
+        Some(Device::open().ok()?.ceilings().bandwidth_bytes_per_s).filter(|rate| *rate > 0.0)
+    }
+
     /// The GPU that will be used.
     pub(super) fn gpu() -> Result<Gpu, String> {
         let device = Device::open().map_err(|reason| reason.to_string())?;
@@ -207,6 +264,10 @@ mod cuda {
 
     pub(super) fn is_there() -> bool {
         false
+    }
+
+    pub(super) fn bandwidth_bytes_per_s() -> Option<f64> {
+        None
     }
 
     pub(super) fn gpu() -> Result<Gpu, String> {
@@ -334,6 +395,21 @@ pub(crate) fn gpu_free_bytes(choice: DeviceChoice, isa: Option<Isa>) -> Option<u
         DeviceChoice::Cpu | DeviceChoice::Wgpu => false,
     };
     cuda::gpu().ok().filter(|_| on_cuda).map(|gpu| gpu.free_bytes)
+}
+
+/// What a GPU reads a second where that cannot be measured.
+const GPU_BYTES_PER_S: f64 = 400e9;
+/// What it takes to hand a row to the other device and to have it begin: waiting for a kernel, a copy of some kilobytes, starting the next.
+const CROSSING_S: f64 = 40e-6;
+
+/// How fast the devices of this machine read; measured once, about a second, when a choice depends on it.
+pub(crate) fn rates(threads: usize) -> Rates {
+    static FOUND: OnceLock<Rates> = OnceLock::new();
+    *FOUND.get_or_init(|| Rates {
+        gpu_bytes_per_s: cuda::bandwidth_bytes_per_s().unwrap_or(GPU_BYTES_PER_S),
+        cpu_bytes_per_s: kauri_device_cpu::ceilings(threads).bandwidth_bytes_per_s.max(1.0),
+        crossing_s: CROSSING_S,
+    })
 }
 
 /// Whether a model will run on a GPU.

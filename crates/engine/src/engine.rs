@@ -7,6 +7,7 @@ use kauri_arch::{RopeScaling, Shape, Summary};
 use kauri_device::{Applied, CacheType, Executor, Ring, Weight};
 use kauri_device_cpu::Isa;
 use kauri_formats::{Checkpoint, Source};
+use kauri_model::fit::Placement;
 use kauri_model::{load, memory, resolve};
 use kauri_prompt::pages::Pages;
 use kauri_prompt::store::Store;
@@ -17,7 +18,7 @@ use serde_json::Value as Json;
 
 use crate::adapters::{AdapterFacts, AdapterFile, Adapters};
 use crate::chat::Chat;
-use crate::devices::{self, DeviceChoice, Layers};
+use crate::devices::{self, DeviceChoice, Part};
 use crate::dialogue::{Asked, Dialogue};
 use crate::error::Error;
 use crate::fitting::{self, Misfit, OnGpu};
@@ -37,6 +38,9 @@ pub struct Options {
     pub device: DeviceChoice,
     /// Layers that a GPU gets, the last ones, where the CPU is to have the others; as many as there is room for where unset.
     pub gpu_layers: Option<u32>,
+    /// Of how many layers, the first that have experts, those stay on the CPU, while a GPU has all the rest. Where neither this nor the number of
+    /// layers is set, whatever is expected to write tokens faster.
+    pub cpu_experts: Option<u32>,
     /// CPU instructions; the best that the CPU has where unset.
     pub isa: Option<Isa>,
     /// CPU threads; one for each core where unset, not counting second threads of a core.
@@ -137,6 +141,7 @@ impl Default for Options {
         Self {
             device: DeviceChoice::Auto,
             gpu_layers: None,
+            cpu_experts: None,
             isa: None,
             threads: None,
             context_tokens: None,
@@ -162,9 +167,15 @@ impl Default for Options {
 impl Options {
     /// What is asked of the device.
     fn device_asked(&self, threads: usize, foreseen: Option<OnGpu>) -> devices::Asked {
-        let Self { device: choice, isa, exact, notice, gpu_layers, .. } = *self;
-        let foreseen = Layers::Foreseen(foreseen.map_or(u32::MAX, |gpu| gpu.layers));
-        devices::Asked { choice, isa, threads, exact, layers: gpu_layers.map_or(foreseen, Layers::Asked), notice }
+        let Self { device: choice, isa, exact, notice, .. } = *self;
+        let foreseen = foreseen.map_or(Placement::Last(u32::MAX), |gpu| gpu.placement);
+        let part = self.placement().map_or(Part::Foreseen(foreseen), Part::Asked);
+        devices::Asked { choice, isa, threads, exact, part, notice }
+    }
+
+    /// What of a model a GPU is to have, where somebody said it.
+    pub(crate) fn placement(&self) -> Option<Placement> {
+        self.gpu_layers.map(Placement::Last).or_else(|| self.cpu_experts.map(Placement::AllButExperts))
     }
 }
 

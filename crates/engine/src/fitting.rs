@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use kauri_arch::Shape;
-use kauri_device::{CacheType, Plan, Weight, split};
+use kauri_device::{CacheType, Plan, Weight, apart, split};
 use kauri_device_cpu::Sizes;
 use kauri_formats::Checkpoint;
-use kauri_model::fit::{self, Layers, Sums};
+use kauri_model::fit::{self, Layers, Placement, Sums};
 use kauri_model::memory::{self, Memory};
 use kauri_model::{Wish, load, resolve};
 
@@ -50,22 +50,36 @@ pub struct Fitted {
 }
 
 /// What of a model goes to a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnGpu {
-    /// Its last so many layers.
-    pub layers: u32,
-    /// Layers that it has.
+    /// What it is.
+    pub placement: Placement,
+    /// Layers that the model has.
     pub all_layers: u32,
-    /// Bytes that they take there, with what stands beside them.
+    /// Those of them that have experts.
+    pub with_experts: u32,
+    /// Bytes that it takes there, with what stands beside it.
     pub bytes: u64,
     /// Bytes that are free there; nothing where it does not say.
     pub free_bytes: Option<u64>,
+    /// Where there was a choice: the other placement, and tokens a second that may be expected of this one and of that.
+    pub other: Option<(Placement, [f64; 2])>,
+}
+
+impl OnGpu {
+    /// Whether the CPU has nothing of the model.
+    pub fn is_whole(&self) -> bool {
+        match self.placement {
+            Placement::Last(layers) => layers >= self.all_layers,
+            Placement::AllButExperts(layers) => layers == 0 || self.with_experts == 0,
+        }
+    }
 }
 
 impl Fitted {
     /// Whether there is room for it.
     pub fn fits(&self) -> bool {
-        let none_here = self.gpu.is_some_and(|gpu| gpu.layers == gpu.all_layers);
+        let none_here = self.gpu.is_some_and(|gpu| gpu.is_whole());
         none_here || self.memory.as_ref().is_none_or(|memory| self.sums.total_bytes() <= memory.free_bytes)
     }
 
@@ -149,14 +163,17 @@ fn sized(
     }
     let on_gpu = devices::on_gpu(options.device, options.isa) && options.gpu_layers != Some(0);
     let gpu = on_gpu.then(|| on_gpu_of(shape, &plan, options));
-    let front = gpu.filter(|gpu| gpu.layers < gpu.all_layers).map(|gpu| {
+    let here = gpu.filter(|gpu| !gpu.is_whole()).map(|gpu| {
         plan.ring = None;
-        split::part(shape, 0..(gpu.all_layers - gpu.layers) as usize).0
+        match gpu.placement {
+            Placement::Last(layers) => split::part(shape, 0..(gpu.all_layers - layers) as usize).0,
+            Placement::AllButExperts(layers) => apart::parts(shape, layers as usize).1,
+        }
     });
-    let sizes = Sizes::of(front.as_ref().unwrap_or(shape), &plan, devices::threads(options.threads));
+    let sizes = Sizes::of(here.as_ref().unwrap_or(shape), &plan, devices::threads(options.threads));
     let files_bytes = weights_bytes(checkpoint, shape, options);
     let sums = Sums {
-        weights_bytes: front.as_ref().map_or(files_bytes, |front| fit::stored_bytes(front).min(files_bytes)),
+        weights_bytes: here.as_ref().map_or(files_bytes, |here| fit::stored_bytes(here).min(files_bytes)),
         cache_bytes: sizes.cache_bytes,
         state_bytes: sizes.state_bytes,
         scratch_bytes: sizes.scratch_bytes,
@@ -176,13 +193,24 @@ fn sized(
     Ok((plan, fitted))
 }
 
-/// How many of a model's layers a GPU gets: as many as somebody asked for; else as many as there is room for, where it says how much there is.
+/// What of a model a GPU gets: what somebody asked for; else as much as there is room for, where it says how much there is.
 fn on_gpu_of(shape: &Shape<Weight>, plan: &Plan, options: &Options) -> OnGpu {
     let all_layers = shape.blocks.len() as u32;
     let (sizes, free_bytes) = (Layers::of(shape, plan), devices::gpu_free_bytes(options.device, options.isa));
-    let foreseen = || free_bytes.map_or(all_layers, |free| sizes.within(free).max(1).min(all_layers));
-    let layers = options.gpu_layers.map_or_else(foreseen, |asked| asked.min(all_layers));
-    OnGpu { layers, all_layers, bytes: sizes.last_bytes(layers), free_bytes }
+    let (whole, with_experts) = (Placement::Last(all_layers), sizes.with_experts());
+    let rates = || devices::rates(devices::threads(options.threads));
+    let asked = options.placement().map(|asked| match asked {
+        Placement::Last(layers) => Placement::Last(layers.min(all_layers)),
+        Placement::AllButExperts(0) => whole,
+        Placement::AllButExperts(_) if with_experts == 0 => whole,
+        Placement::AllButExperts(layers) => Placement::AllButExperts(layers.min(with_experts)),
+    });
+    let room = free_bytes.filter(|&free| asked.is_none() && sizes.bytes(whole) > free);
+    let placements = room.map_or_else(|| vec![asked.unwrap_or(whole)], |free| sizes.placements(free, rates));
+    let speed = |placement| 1.0 / sizes.token_seconds(placement, &rates());
+    let other = placements.get(1).map(|&other| (other, [speed(placements[0]), speed(other)]));
+    let placement = placements[0];
+    OnGpu { placement, all_layers, with_experts, bytes: sizes.bytes(placement), free_bytes, other }
 }
 
 /// The program with its vocabulary.
@@ -368,11 +396,27 @@ mod tests {
         let options = Options { device: DeviceChoice::Wgpu, ..Options::default() };
         let of = |gpu_layers| fit(None, &Options { gpu_layers, ..options }).unwrap();
         let (whole, some, none) = (of(Some(99)), of(Some(3)), of(Some(0)));
-        assert_eq!(whole.gpu.map(|gpu| (gpu.layers, gpu.all_layers)), Some((8, 8)));
-        assert_eq!(some.gpu.map(|gpu| (gpu.layers, gpu.all_layers)), Some((3, 8)));
+        assert_eq!(whole.gpu.map(|gpu| (gpu.placement, gpu.all_layers)), Some((Placement::Last(8), 8)));
+        assert_eq!(some.gpu.map(|gpu| (gpu.placement, gpu.all_layers)), Some((Placement::Last(3), 8)));
         assert_eq!((none.gpu, none.on_cpu), (None, true));
         assert!(some.gpu.unwrap().bytes < whole.gpu.unwrap().bytes);
         assert!(some.sums.weights_bytes < none.sums.weights_bytes, "{:?} {:?}", some.sums, none.sums);
         assert!(some.sums.cache_bytes < none.sums.cache_bytes, "{:?} {:?}", some.sums, none.sums);
+    }
+
+    #[test]
+    fn experts_that_a_cpu_keeps_are_counted_here() {
+        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/families/bailingmoe2");
+        let options = Options { device: DeviceChoice::Wgpu, ..Options::default() };
+        let of = |cpu_experts| fit(model.to_str(), &Options { cpu_experts, ..options }).unwrap();
+        let (whole, one, all) = (of(Some(0)), of(Some(1)), of(Some(99)));
+        let [whole_gpu, one_gpu, all_gpu] = [&whole, &one, &all].map(|fitted| fitted.gpu.unwrap());
+        assert!(whole_gpu.is_whole() && whole_gpu.placement == Placement::Last(whole_gpu.all_layers), "{whole_gpu:?}");
+        assert_eq!(one_gpu.placement, Placement::AllButExperts(1));
+        assert_eq!(all_gpu.placement, Placement::AllButExperts(all_gpu.with_experts));
+        assert!(all_gpu.bytes < one_gpu.bytes && one_gpu.bytes < whole_gpu.bytes, "{one_gpu:?} {all_gpu:?}");
+        // What one has more the other has less.
+        assert_eq!(one_gpu.bytes - all_gpu.bytes, (all.sums.weights_bytes - one.sums.weights_bytes));
+        assert_eq!((one.sums.cache_bytes, all.sums.cache_bytes), (0, 0));
     }
 }

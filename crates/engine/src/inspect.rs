@@ -178,6 +178,7 @@ fn describe(block: &Block<Weight>) -> String {
             let shared = shared.unwrap_or_default();
             format!("{} experts, {} a token ({width} wide{shared})", moe.experts.len(), moe.chosen)
         }
+        Ffn::Apart(_) => "experts on another device".to_owned(),
     });
     mixer.into_iter().chain(ffn).collect::<Vec<_>>().join(" + ")
 }

@@ -45,7 +45,7 @@ pub use kauri_arch::Pooling;
 pub use kauri_device::{Applied, Batch, CacheType, Ceilings, Choice, OpCost, Plan};
 pub use kauri_device_cpu::Isa;
 pub use kauri_formats::Quant;
-pub use kauri_model::fit::{SHORTEST_WINDOW_TOKENS, Sums};
+pub use kauri_model::fit::{Placement, SHORTEST_WINDOW_TOKENS, Sums};
 pub use kauri_model::memory::Memory;
 pub use kauri_model::resolve::{DEFAULT_NAME, is_model};
 pub use kauri_model::{catalog, choose, draft, importance, local, mix, pull, quantize, resolve, warm};

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use kauri_arch::Shape;
-use kauri_device::{Batch, CacheType, Choice, Ends, Executor, Plan, Ring, Split, Stage, Weight, split};
+use kauri_device::{Apart, Batch, CacheType, Choice, Ends, Executor, Plan, Ring, Split, Stage, Weight, apart, split};
 use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
 use kauri_device_cuda::{Arithmetic, CudaExecutor, Device};
 use kauri_device_wgpu::{Reduction, WgpuExecutor};
@@ -346,10 +346,55 @@ fn two_devices_change_no_bit() {
     }
 }
 
-/// A GPU that has half of the layers, the first or the last.
+/// Bits: so it is with a model whose experts another device has, those of its first layer that has some, or of all.
+#[test]
+fn experts_on_another_device_change_no_bit() {
+    let mut families = 0;
+    for (family, directory) in directories() {
+        let file = &files(&directory)[0];
+        let tokens = ids(&prompts(&directory).last().expect("a prompt")["tokens"]);
+        let tokens: Vec<u32> = tokens.into_iter().cycle().take(ROOM).collect();
+        let others = [&tokens[3..20], &tokens[5..6]];
+        for (isa, cache) in [(Isa::best(), CacheType::Q8_0), (Isa::Scalar, CacheType::F32)] {
+            let kernels = Kernels::new(isa).expect("a supported instruction set");
+            let stage = |part: &Shape<Weight>, ends, plan| -> Box<dyn Stage> {
+                Box::new(CpuExecutor::part(part.clone(), ends, plan, kernels, 2).expect("room for a small model"))
+            };
+            let mut plain = load(file, cache, isa);
+            if !plain.has_experts {
+                break;
+            }
+            let whole = plain.pieces(&tokens, tokens.len(), &[], 0);
+            for layers in [1, usize::MAX] {
+                let mut shared = open(file, cache, |shape, plan| without_experts(&shape, plan, layers, kernels, stage));
+                let what = format!("{family} with {}, {}", isa.name(), shared.executor.name());
+                assert!(shared.pieces(&tokens, 9, &others, 2) == whole, "{what}: beside others");
+                assert!(shared.interrupted(&tokens) == whole, "{what}: put aside and brought back");
+                assert!(shared.moved(&tokens) == whole, "{what}: from other pages");
+                families += 1;
+            }
+        }
+    }
+    assert!(families > 0, "no family here has experts");
+}
+
+/// A model whose first so many layers that have experts have them on the CPU, and all else on a device.
+fn without_experts(
+    shape: &Shape<Weight>,
+    plan: Plan,
+    layers: usize,
+    kernels: Kernels,
+    stage: impl Fn(&Shape<Weight>, Ends, Plan) -> Box<dyn Stage>,
+) -> Box<dyn Executor> {
+    let (rest, experts) = apart::parts(shape, layers);
+    let experts = CpuExecutor::part(experts, Ends::NONE, plan, kernels, 2).expect("room for a small model");
+    Box::new(Apart::new(shape, stage(&rest, Ends::BOTH, plan), Box::new(experts), layers))
+}
+
 /// Puts a part of a shape on a device.
 type OnDevice<'a> = dyn Fn(&Shape<Weight>, Ends, Plan) -> Box<dyn Stage> + 'a;
 
+/// A GPU that has half of the layers, the first or the last; or all but the experts of one of them, or of all.
 #[test]
 fn families_match_their_reference_on_a_cpu_and_a_gpu() {
     let (cuda, wgpu) = (gpu(), kauri_device_wgpu::Device::open(true, Reduction::Best));
@@ -381,6 +426,15 @@ fn families_match_their_reference_on_a_cpu_and_a_gpu() {
             matches_reference(&mut behind, &family, &directory, file);
             let mut before = open(file, CacheType::F32, |shape, plan| halves(&shape, plan, usize::MAX, on_gpu, on_cpu));
             matches_reference(&mut before, &family, &directory, file);
+            if !before.has_experts {
+                continue;
+            }
+            let kernels = Kernels::new(Isa::Scalar).expect("a supported instruction set");
+            for layers in [1, usize::MAX] {
+                let mut shared =
+                    open(file, CacheType::F32, |shape, plan| without_experts(&shape, plan, layers, kernels, on_gpu));
+                matches_reference(&mut shared, &family, &directory, file);
+            }
         }
     }
 }

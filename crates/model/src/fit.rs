@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use kauri_arch::{Attention, Factors, Ffn, Linear, Mixer, RopeScaling, Shape};
-use kauri_device::{Adapted, Buffer, CacheType, Plan, Ring, Weight, split};
+use kauri_device::{Adapted, Buffer, CacheType, Plan, Ring, Weight, apart, split};
 
 /// Tokens to a page of the cache, unless an instrument wants others.
 pub const PAGE_TOKENS: u32 = 32;
@@ -81,13 +81,48 @@ pub fn stored_bytes(shape: &Shape<Weight>) -> u64 {
     sum
 }
 
-/// What a model takes of a GPU's memory, layer by layer, so that it can be told how many have room there.
+/// What of a model a GPU has; the CPU has the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Its last so many layers, with the output.
+    Last(u32),
+    /// All of it but the experts of its first so many layers that have some.
+    AllButExperts(u32),
+}
+
+/// What a layer takes of a device's memory, and what one token reads of it, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layer {
+    /// Its weights but those of experts; each token reads them.
+    pub weights_bytes: u64,
+    /// Its experts.
+    pub experts_bytes: u64,
+    /// As many of those as a token chooses.
+    pub chosen_bytes: u64,
+    /// Its keys, values and states.
+    pub kept_bytes: u64,
+}
+
+/// What a model takes of a GPU's memory, layer by layer, so that it can be told what of it has room there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layers {
-    /// Bytes of each: its weights, its keys and values, its states.
-    pub each_bytes: Vec<u64>,
-    /// Bytes of what stands beside them whatever their number: the head, activations, what kernels work in.
+    /// Each of them.
+    pub each: Vec<Layer>,
+    /// Bytes of the output and what else closes the model.
+    pub head_bytes: u64,
+    /// Bytes of what stands beside them all whatever their number: activations, what kernels work in.
     pub beside_bytes: u64,
+}
+
+/// How fast devices read, and what it costs to go from one to the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Bytes a second of the GPU's memory.
+    pub gpu_bytes_per_s: f64,
+    /// Bytes a second of the CPU's.
+    pub cpu_bytes_per_s: f64,
+    /// Seconds to hand a row over and to begin there.
+    pub crossing_s: f64,
 }
 
 /// Bytes that a GPU takes for itself and for tables that nobody counts.
@@ -98,36 +133,112 @@ impl Layers {
     pub fn of(shape: &Shape<Weight>, plan: &Plan) -> Self {
         let count = shape.blocks.len();
         let places = u64::from(plan.pages).saturating_mul(u64::from(plan.page_tokens));
-        let head = stored_bytes(&split::part(shape, count..count).0);
+        let head_bytes = stored_bytes(&split::part(shape, count..count).0);
         let layer = |index: usize| {
             // Of a part that does not end the model the head is not there, so norms and factors are all that is counted twice.
             let (part, _) = split::part(shape, index..index + 1);
             let beside = Shape { blocks: Vec::new(), ..part.clone() };
             let weights = stored_bytes(&part) - stored_bytes(&beside);
+            let experts_bytes = weights - (stored_bytes(&apart::parts(&part, 1).0) - stored_bytes(&beside));
+            let (chosen, all) =
+                part.ffns().find_map(Ffn::moe).map_or((0, 1), |moe| (u64::from(moe.chosen), moe.experts.len() as u64));
             let cached: u64 = part.mixers().map(|mixer| token_bytes(mixer, plan.cache)).sum();
             let states = state_bytes_per_sequence(&part).saturating_mul(u64::from(plan.slots));
-            weights.saturating_add(cached.saturating_mul(places)).saturating_add(states)
+            Layer {
+                weights_bytes: weights - experts_bytes,
+                experts_bytes,
+                chosen_bytes: experts_bytes / all.max(1) * chosen,
+                kept_bytes: cached.saturating_mul(places).saturating_add(states),
+            }
         };
         let activations: u64 = Buffer::ALL.iter().map(|buffer| 4 * buffer.values(shape, plan) as u64).sum();
-        let each_bytes = (0..count).map(layer).collect();
         // Beside each activation its form for the matrix units.
-        Self { each_bytes, beside_bytes: head + activations + activations / 2 + GPU_BESIDE_BYTES }
+        let beside_bytes = activations + activations / 2 + GPU_BESIDE_BYTES;
+        Self { each: (0..count).map(layer).collect(), head_bytes, beside_bytes }
     }
 
-    /// Bytes of the last `layers`, with what stands beside them; of none, nothing.
-    pub fn last_bytes(&self, layers: u32) -> u64 {
-        if layers == 0 {
+    /// How many of them have experts.
+    pub fn with_experts(&self) -> u32 {
+        self.each.iter().filter(|layer| layer.experts_bytes > 0).count() as u32
+    }
+
+    /// Bytes that a GPU has, with what stands beside them; of no layer, none.
+    pub fn bytes(&self, placement: Placement) -> u64 {
+        if placement == Placement::Last(0) {
             return 0;
         }
-        let last = self.each_bytes.iter().rev().take(layers as usize);
-        last.fold(self.beside_bytes, |sum, &bytes| sum.saturating_add(bytes))
+        let of = |(layer, has): (&Layer, Has)| {
+            let experts = if has.experts { layer.experts_bytes } else { 0 };
+            let rest = layer.weights_bytes.saturating_add(layer.kept_bytes);
+            if has.rest { rest.saturating_add(experts) } else { 0 }
+        };
+        self.shared(placement).map(of).fold(self.head_bytes + self.beside_bytes, u64::saturating_add)
     }
 
     /// How many of the last ones have room in so many bytes.
     pub fn within(&self, free_bytes: u64) -> u32 {
-        let counts = (1..=self.each_bytes.len() as u32).rev();
-        counts.into_iter().find(|&layers| self.last_bytes(layers) <= free_bytes).unwrap_or(0)
+        let counts = (1..=self.each.len() as u32).rev();
+        counts.into_iter().find(|&layers| self.bytes(Placement::Last(layers)) <= free_bytes).unwrap_or(0)
     }
+
+    /// Of how few layers the experts can be left out so that the rest has room in so many bytes; none if that is too much without any.
+    pub fn experts_out(&self, free_bytes: u64) -> Option<u32> {
+        (1..=self.with_experts()).find(|&layers| self.bytes(Placement::AllButExperts(layers)) <= free_bytes)
+    }
+
+    /// Seconds of a token at least: what it reads of each device's memory, one device after the other, and the ways between them. Keys and values,
+    /// of which there are few at first, are not counted.
+    pub fn token_seconds(&self, placement: Placement, rates: &Rates) -> f64 {
+        let (mut gpu_bytes, mut cpu_bytes) = (self.head_bytes, 0);
+        for (layer, has) in self.shared(placement) {
+            *(if has.rest { &mut gpu_bytes } else { &mut cpu_bytes }) += layer.weights_bytes;
+            *(if has.experts { &mut gpu_bytes } else { &mut cpu_bytes }) += layer.chosen_bytes;
+        }
+        let crossings = match placement {
+            Placement::Last(layers) => u32::from(layers > 0 && (layers as usize) < self.each.len()),
+            // There and back.
+            Placement::AllButExperts(layers) => 2 * layers,
+        };
+        let read = gpu_bytes as f64 / rates.gpu_bytes_per_s + cpu_bytes as f64 / rates.cpu_bytes_per_s;
+        read + f64::from(crossings) * rates.crossing_s
+    }
+
+    /// The placements that have room in so many bytes where the whole has not, the one that is expected to write tokens faster first: as many
+    /// layers as there is room for, one at least; all but experts, where that helps.
+    pub fn placements(&self, free_bytes: u64, rates: impl FnOnce() -> Rates) -> Vec<Placement> {
+        let layers = Placement::Last(self.within(free_bytes).max(1).min(self.each.len() as u32));
+        let Some(experts) = self.experts_out(free_bytes).map(Placement::AllButExperts) else { return vec![layers] };
+        let rates = rates();
+        if self.token_seconds(experts, &rates) < self.token_seconds(layers, &rates) {
+            vec![experts, layers]
+        } else {
+            vec![layers, experts]
+        }
+    }
+
+    /// Each layer with what of it a GPU has.
+    fn shared(&self, placement: Placement) -> impl Iterator<Item = (&Layer, Has)> {
+        let front = match placement {
+            Placement::Last(layers) => self.each.len() - (layers as usize).min(self.each.len()),
+            Placement::AllButExperts(_) => 0,
+        };
+        let mut out = match placement {
+            Placement::Last(_) => 0,
+            Placement::AllButExperts(layers) => layers,
+        };
+        self.each.iter().enumerate().map(move |(index, layer)| {
+            let is_out = layer.experts_bytes > 0 && out > 0;
+            out -= u32::from(is_out);
+            (layer, Has { rest: index >= front, experts: index >= front && !is_out })
+        })
+    }
+}
+
+/// What of a layer a GPU has.
+#[derive(Clone, Copy)]
+struct Has {
+    experts: bool,
+    rest: bool,
 }
 
 /// Bytes of all adapters, one part that several slots share counted once.
@@ -295,11 +406,48 @@ fn idle(shape: &Shape<Weight>, size: impl Fn(&Linear<Weight>) -> u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn layer(weights_bytes: u64, experts_bytes: u64) -> Layer {
+        Layer { weights_bytes, experts_bytes, chosen_bytes: experts_bytes / 8, kept_bytes: 0 }
+    }
+
     #[test]
     fn as_many_of_the_last_layers_go_to_a_gpu_as_have_room() {
-        let layers = Layers { each_bytes: vec![10, 20, 30], beside_bytes: 5 };
+        let each = [10, 20, 30].map(|bytes| Layer { kept_bytes: 4, ..layer(bytes - 4, 0) });
+        let layers = Layers { each: each.to_vec(), head_bytes: 2, beside_bytes: 3 };
         let within = [0, 34, 35, 54, 55, 64, 65, 1000].map(|free| layers.within(free));
         assert_eq!(within, [0, 0, 1, 1, 2, 2, 3, 3]);
-        assert_eq!([0, 1, 2, 3].map(|count| layers.last_bytes(count)), [0, 35, 55, 65]);
+        assert_eq!([0, 1, 2, 3].map(|count| layers.bytes(Placement::Last(count))), [0, 35, 55, 65]);
+        assert_eq!((layers.with_experts(), layers.experts_out(0)), (0, None));
+    }
+
+    #[test]
+    fn experts_leave_from_the_first_layers_that_have_some() {
+        let layers = Layers {
+            each: vec![layer(9, 0), layer(1, 80), layer(1, 80), layer(1, 80)],
+            head_bytes: 2,
+            beside_bytes: 3,
+        };
+        assert_eq!(layers.with_experts(), 3);
+        assert_eq!([0, 1, 2, 3].map(|count| layers.bytes(Placement::AllButExperts(count))), [257, 177, 97, 17]);
+        assert_eq!(
+            [257, 256, 97, 17, 16].map(|free| layers.experts_out(free)),
+            [Some(1), Some(1), Some(2), Some(3), None]
+        );
+    }
+
+    /// What a token reads decides: a GPU that is ten times as quick is worth more ways there and back than one that is hardly quicker.
+    #[test]
+    fn the_placement_is_the_one_that_is_expected_to_be_faster() {
+        let each = vec![layer(100, 800); 10];
+        let layers = Layers { each, head_bytes: 0, beside_bytes: 0 };
+        let rates = |gpu_bytes_per_s, crossing_s| Rates { gpu_bytes_per_s, cpu_bytes_per_s: 10.0, crossing_s };
+        // Half of it: five layers, or all but the experts of six.
+        let (last, experts) = (Placement::Last(5), Placement::AllButExperts(6));
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-9, "{found} and {expected}");
+        near(layers.token_seconds(last, &rates(100.0, 0.1)), 10.0 + 100.0 + 0.1);
+        near(layers.token_seconds(experts, &rates(100.0, 0.1)), 10.0 + 4.0 + 60.0 + 1.2);
+        assert_eq!(layers.placements(4500, || rates(100.0, 0.1)), [experts, last]);
+        assert_eq!(layers.placements(4500, || rates(100.0, 10.0)), [last, experts]);
+        assert_eq!(layers.placements(999, || unreachable!("there is nothing to choose")), [Placement::Last(1)]);
     }
 }

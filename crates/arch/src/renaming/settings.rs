@@ -133,7 +133,7 @@ impl Settings {
     /// The widths of feed-forward networks: one number, or one for each layer where some have none.
     fn widths(&mut self, config: &Config<'_>, shape: &Shape<Name>) -> Result<(), Error> {
         let width = |ffn: Option<&Ffn<Name>>| match ffn {
-            None | Some(Ffn::Moe(_)) => 0,
+            None | Some(Ffn::Moe(_) | Ffn::Apart(_)) => 0,
             Some(Ffn::Dense(dense)) => u64::from(dense.up.rows),
             Some(Ffn::Shifted(shifted)) => u64::from(shifted.op.up.rows),
         };

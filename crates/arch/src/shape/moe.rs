@@ -83,7 +83,7 @@ impl<W> Moe<W> {
 }
 
 impl<W> Shared<W> {
-    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Shared<V>, E> {
+    pub(super) fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Shared<V>, E> {
         Ok(Shared {
             dense: self.dense.try_map(map)?,
             gate: self.gate.as_ref().map(|gate| gate.try_map(map)).transpose()?,

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::bail;
 use clap::Args;
 use kauri_engine::catalog::Model;
-use kauri_engine::{CacheType, Fitted, Memory, Misfit, OnGpu, Options, fit, is_model, measure};
+use kauri_engine::{CacheType, Fitted, Memory, Misfit, OnGpu, Options, Placement, fit, is_model, measure};
 use serde_json::{Value as Json, json};
 
 use crate::failure::{BadInput, about_model};
@@ -194,8 +194,8 @@ fn bars(fitted: &Fitted) -> Vec<String> {
     let limit = limit.map_or(String::new(), |by| format!(" (limit of {by})"));
     let mut lines = Vec::new();
     if let Some(gpu) = &fitted.gpu {
-        lines.push(gpu_bar(gpu));
-        if gpu.layers == gpu.all_layers {
+        lines.extend(gpu_bar(gpu));
+        if gpu.is_whole() {
             return lines;
         }
     }
@@ -215,19 +215,35 @@ fn bars(fitted: &Fitted) -> Vec<String> {
     lines
 }
 
-/// What goes to a GPU.
-fn gpu_bar(gpu: &OnGpu) -> String {
-    let OnGpu { layers, all_layers, bytes, free_bytes } = *gpu;
+/// What goes to a GPU, and why that.
+fn gpu_bar(gpu: &OnGpu) -> Vec<String> {
+    let OnGpu { bytes, free_bytes, .. } = *gpu;
     let filled =
         free_bytes.map_or(0, |free| (bytes as f64 / free.max(bytes).max(1) as f64 * WIDTH as f64).round() as usize);
     let bar = "#".repeat(filled);
-    let what = if layers == all_layers {
-        format!("all {all_layers} layers")
-    } else {
-        format!("the last {layers} of {all_layers} layers; the CPU has the others")
-    };
+    let rest = if gpu.is_whole() { "" } else { "; the CPU has the rest" };
     let free = free_bytes.map_or("an unknown part".to_owned(), |free| format!("{} free", terminal::bytes(free)));
-    format!("{HEADING}GPU   {HEADING:#} [{bar:<WIDTH$}] {} of {free}: {what}", terminal::bytes(bytes))
+    let what = placed(gpu, gpu.placement);
+    let mut lines =
+        vec![format!("{HEADING}GPU   {HEADING:#} [{bar:<WIDTH$}] {} of {free}: {what}{rest}", terminal::bytes(bytes))];
+    if let Some((other, [speed, other_speed])) = gpu.other {
+        let other = placed(gpu, other);
+        lines.push(format!(
+            "  {ASIDE}up to {speed:.1} tokens a second so, by what each memory reads; {other_speed:.1} with {other}{ASIDE:#}"
+        ));
+    }
+    lines
+}
+
+/// What of a model a placement puts on the GPU.
+fn placed(gpu: &OnGpu, placement: Placement) -> String {
+    match placement {
+        Placement::Last(layers) if layers >= gpu.all_layers => format!("all {} layers", gpu.all_layers),
+        Placement::Last(layers) => format!("the last {layers} of {} layers", gpu.all_layers),
+        Placement::AllButExperts(layers) => {
+            format!("all but the experts of the first {layers} of {} layers that have some", gpu.with_experts)
+        }
+    }
 }
 
 fn cache_name(cache: CacheType) -> &'static str {
@@ -254,8 +270,18 @@ fn to_json(fitted: &Fitted) -> Json {
         "total_bytes": sums.total_bytes(),
         "free_bytes": fitted.memory.as_ref().map(|memory| memory.free_bytes),
         "gpu": fitted.gpu.map(|gpu| json!({
-            "layers": gpu.layers,
+            "layers": match gpu.placement {
+                Placement::Last(layers) => layers,
+                Placement::AllButExperts(_) => gpu.all_layers,
+            },
             "all_layers": gpu.all_layers,
+            "cpu_experts": match gpu.placement {
+                Placement::Last(_) => 0,
+                Placement::AllButExperts(layers) => layers,
+            },
+            "layers_with_experts": gpu.with_experts,
+            "tokens_per_s_at_most": gpu.other.map(|(_, [speed, _])| speed),
+            "tokens_per_s_at_most_otherwise": gpu.other.map(|(_, [_, other])| other),
             "bytes": gpu.bytes,
             "free_bytes": gpu.free_bytes,
         })),

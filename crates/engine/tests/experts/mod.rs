@@ -9,7 +9,7 @@ pub fn mixed(shape: &Shape<Weight>) -> Shape<Weight> {
     let dense = |layer: usize| -> Dense<Weight> {
         match &shape.blocks[layer % shape.blocks.len()].ffn.as_ref().expect("a network").op {
             Ffn::Dense(dense) => dense.clone(),
-            Ffn::Moe(_) | Ffn::Shifted(_) => unreachable!("the model inside is dense"),
+            Ffn::Moe(_) | Ffn::Shifted(_) | Ffn::Apart(_) => unreachable!("the model inside is dense"),
         }
     };
     let mut mixed = shape.clone();
