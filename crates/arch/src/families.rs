@@ -32,6 +32,8 @@ macro_rules! families {
     };
 }
 
+pub(crate) use falconh1::Factors as FalconH1Factors;
+
 families! {
     arcee, baichuan, bailingmoe, bailingmoe2, bert, codeshell, cohere2, commandr, deepseek, deepseek2, deepseek3, dots1,
     ernie45, ernie45moe, eurobert, exaone, exaone4, exaonemoe, falcon, falconh1, flexolmo, gemma, gemma2, gemma3,

@@ -151,8 +151,17 @@ fn taps(config: &Config<'_>, key: &str) -> Result<u32, Error> {
     if taps < 2 { Err(config.invalid(key, &taps.to_string(), "a number over one")) } else { Ok(taps) }
 }
 
-/// The smallest and the largest step of a state, where the configuration limits it.
+/// The smallest and the largest step of a state, where the configuration limits it. The two settings of a GGUF are kauri's own.
 fn limits(config: &Config<'_>) -> Result<[f32; 2], Error> {
+    if config.is_gguf() {
+        let least = config.optional_number("ssm.time_step_min")?.unwrap_or(0.0);
+        let most = config.optional_number("ssm.time_step_max")?.unwrap_or(f32::INFINITY);
+        if !(least >= 0.0 && most > least) {
+            let expected = "a number that is not negative and below the largest step";
+            return Err(config.invalid("ssm.time_step_min", &format!("{least} with a largest of {most}"), expected));
+        }
+        return Ok([least, most]);
+    }
     let Some(stated) = config.json("time_step_limit") else { return Ok([0.0, f32::INFINITY]) };
     let limits: Option<Vec<f32>> = stated.as_array().and_then(|limits| {
         let limit = |limit: &serde_json::Value| match limit.as_str() {

@@ -4,6 +4,7 @@
 //! shape; where the two are equal, slot by slot what fills the one fills the other, and the file is the same model. Where they are
 //! not, the first difference is the reason to refuse. No weight is read here.
 
+mod folding;
 mod settings;
 
 use kauri_formats::{Bytes, Checkpoint, Metadata, Quant, Source, Tensor, Value};
@@ -32,6 +33,8 @@ pub struct Origin {
     pub rows: Option<Vec<u32>>,
     /// The columns in the order of the file; as they are where unset.
     pub columns: Option<Vec<u32>>,
+    /// What values are multiplied with: a factor for so many rows, in the order of the file. As they are where there is none.
+    pub factors: Vec<(u32, f32)>,
 }
 
 /// GGUF stacks that a directory keeps above each other in one: gates and what goes with them.
@@ -43,6 +46,9 @@ const SPLIT: &[(&str, [&str; 2])] = &[
 
 /// Families without a name of their own in GGUF, and whose they take there.
 const ALIASES: &[(&str, &str)] = &[("deepseek3", "deepseek2"), ("mistral", "llama"), ("mixtral", "llama")];
+
+/// Tensors that a family's GGUF keeps without a suffix.
+const BARE: &[(&str, &str)] = &[("falcon-h1", "ffn_norm")];
 
 /// What a GGUF of the model in this directory holds.
 ///
@@ -73,8 +79,10 @@ pub fn to_gguf(checkpoint: &Checkpoint) -> Result<Renamed, Error> {
         tensors: tensors.into_iter().map(|(name, dims)| (name, tensor(dims))).collect(),
     };
     let target = crate::identify(&planned)?;
-    let shape = shape.try_map(&mut |name| Ok::<_, Error>(Origin { name: name.clone(), rows: None, columns: None }))?;
+    let origin = |name: &Name| Origin { name: name.clone(), rows: None, columns: None, factors: Vec::new() };
+    let shape = shape.try_map(&mut |name| Ok::<_, Error>(origin(name)))?;
     let mut shape = adapted(shape, &target);
+    folding::fold(&config, &mut shape, &target)?;
     if let Some(difference) = difference(&shape, &target) {
         return Err(config.unsupported(format!("a GGUF of this model ({difference})")));
     }
@@ -115,9 +123,18 @@ fn canonical(config: &Config<'_>, shape: &Shape<Name>) -> Vec<(String, Vec<u64>)
             *name = format!("{slot}.weight");
         }
     }
-    // A head that repeats the table is left out of the file, which says by that that it is tied.
+    // A head that repeats the table is left out of the file, which says by that that it is tied; unless the two are multiplied differently.
     if shape.head.output.as_ref().is_none_or(|output| output.weight == shape.embed.table) {
         tensors.retain(|(name, _)| name != "output.weight");
+        if folding::parts_head(config, shape) {
+            tensors.push(("output.weight".to_owned(), vec![u64::from(shape.vocab), u64::from(shape.hidden)]));
+        }
+    }
+    for (_, bare) in BARE.iter().filter(|(family, _)| *family == config.family().name) {
+        let suffixed = format!(".{bare}.weight");
+        for (name, _) in tensors.iter_mut().filter(|(name, _)| name.ends_with(&suffixed)) {
+            name.truncate(name.len() - ".weight".len());
+        }
     }
     tensors
 }

@@ -109,6 +109,7 @@ fn piece(checkpoint: &Checkpoint, to: &Name, from: &Origin) -> Result<Piece, Err
         rows: from.rows.clone(),
         order: from.columns.clone(),
         change,
+        factors: from.factors.iter().map(|&(rows, factor)| (rows as usize, factor)).collect(),
         scales,
     })
 }
@@ -152,6 +153,6 @@ fn natural(name: &str, to: &Name, pieces: &[Piece]) -> Quant {
     }
     let small = to.role != Role::Matrix || name.contains("ffn_gate_inp") || name.contains("time_mix_");
     let first = pieces.first().map_or(Quant::F32, |piece: &Piece| piece.tensor.quant);
-    let alike = pieces.iter().all(|piece| piece.tensor.quant == first && piece.change == Change::None);
+    let alike = pieces.iter().all(|piece| piece.tensor.quant == first && piece.is_plain());
     if small || !alike { Quant::F32 } else { first }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Piece {
     pub(crate) order: Option<Vec<u32>>,
     /// What is done to each value.
     pub(crate) change: Change,
+    /// What the values of so many rows are multiplied with, one after the other; none where they are not.
+    pub(crate) factors: Vec<(usize, f32)>,
     /// The exponents, where the tensor is codes of MXFP4.
     pub(crate) scales: Option<Tensor>,
 }
@@ -182,6 +184,11 @@ impl Piece {
         self.first + row * self.step
     }
 
+    /// Whether values are as they are stored.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.change == Change::None && self.factors.is_empty()
+    }
+
     fn values(&self, rows: Range<usize>, out: &mut Vec<f32>) {
         let (quant, columns, start) = (self.tensor.quant, self.columns, out.len());
         out.resize(start + rows.len() * columns, 0.0);
@@ -197,7 +204,7 @@ impl Piece {
         if self.rows.is_none() && self.step == 1 {
             quant.dequantise(stored(self.place(rows.start), rows.len()), new);
         } else {
-            for (row, values) in rows.zip(new.chunks_exact_mut(columns)) {
+            for (row, values) in rows.clone().zip(new.chunks_exact_mut(columns)) {
                 quant.dequantise(stored(self.place(row), 1), values);
             }
         }
@@ -212,6 +219,15 @@ impl Piece {
             Change::None => {}
             Change::Plus(plus) => new.iter_mut().for_each(|value| *value += plus),
             Change::NegativeExp => new.iter_mut().for_each(|value| *value = -value.exp()),
+        }
+        let mut last = 0;
+        for &(count, factor) in &self.factors {
+            let (first, end) = (rows.start.max(last), rows.end.min(last + count));
+            if first < end {
+                let part = (first - rows.start) * columns..(end - rows.start) * columns;
+                new[part].iter_mut().for_each(|value| *value *= factor);
+            }
+            last += count;
         }
     }
 

@@ -54,20 +54,29 @@ pub(super) static FAMILY: Family = Family {
     },
 };
 
-/// The multipliers; a GGUF has them in its weights.
-struct Factors {
-    attention_in: f32,
-    attention_out: f32,
-    key: f32,
-    space_out: f32,
-    space: StateSpaceScales,
-    mlp: [f32; 2],
-    embed: f32,
-    head: f32,
+/// The multipliers; a GGUF has them in its weights (`renaming/folding.rs`).
+pub(crate) struct Factors {
+    /// On the input of attention.
+    pub(crate) attention_in: f32,
+    /// On its output.
+    pub(crate) attention_out: f32,
+    /// On keys, besides.
+    pub(crate) key: f32,
+    /// On the output of the state space.
+    pub(crate) space_out: f32,
+    /// On the parts of its input.
+    pub(crate) space: StateSpaceScales,
+    /// On the gate of the feed-forward network, and on its output.
+    pub(crate) mlp: [f32; 2],
+    /// On embeddings.
+    pub(crate) embed: f32,
+    /// On logits.
+    pub(crate) head: f32,
 }
 
 impl Factors {
-    fn read(config: &Config<'_>) -> Result<Self, Error> {
+    /// What the configuration says; one where it says nothing.
+    pub(crate) fn read(config: &Config<'_>) -> Result<Self, Error> {
         let one = |key: &str| Ok(config.json_number(key)?.unwrap_or(1.0));
         let space_in = one("ssm_in_multiplier")?;
         let [gate, x, b, c, step] = config.json_numbers("ssm_multipliers")?.unwrap_or([1.0; 5]);

@@ -49,6 +49,8 @@ pub(super) fn of(config: &Config<'_>, shape: &Shape<Name>) -> Result<Vec<(String
     settings.count("vocab_size", shape.vocab);
     settings.number(
         match shape.norm.kind {
+            // The setting is called that of a layer norm, and is that of a root mean square.
+            NormKind::Rms if config.family().name == "nemotron_h" => "attention.layer_norm_epsilon",
             NormKind::Rms => "attention.layer_norm_rms_epsilon",
             NormKind::Layer => "attention.layer_norm_epsilon",
         },
@@ -158,7 +160,7 @@ impl Settings {
             |mixer: Option<&Mixer<Name>>| mixer.and_then(Mixer::attention).map_or(0, |attention| attention.kv_heads);
         let listed: Vec<u64> = shape.blocks.iter().map(|block| u64::from(heads(block.mixer()))).collect();
         if let Some(attention) = shape.mixers().find_map(Mixer::attention) {
-            let Attention { heads, kv_heads, head_dim, .. } = *attention;
+            let Attention { heads, kv_heads, head_dim, scale, .. } = *attention;
             self.count("attention.head_count", heads);
             // Of those that say otherwise which layers attend, an interval is enough.
             let by_interval = shape.mixers().any(|mixer| matches!(mixer, Mixer::GatedDelta(_)));
@@ -169,6 +171,9 @@ impl Settings {
             }
             self.count("attention.key_length", head_dim);
             self.count("attention.value_length", head_dim);
+            if config.family().name == "vaultgemma" {
+                self.number("attention.scale", scale);
+            }
             let windows = shape.mixers().filter_map(Mixer::attention).filter_map(|attention| attention.window_tokens);
             match windows.min() {
                 Some(window) => self.count("attention.sliding_window", window),
@@ -205,6 +210,17 @@ impl Settings {
                 self.count("ssm.group_count", space.groups);
                 self.count("ssm.inner_size", space.heads * space.head_dim);
                 self.count("ssm.time_step_rank", space.heads);
+                // What follows is kauri's own; other readers have none of it.
+                let [least, most] = space.step_limits;
+                if least > 0.0 {
+                    self.number("ssm.time_step_min", least);
+                }
+                if most.is_finite() {
+                    self.number("ssm.time_step_max", most);
+                }
+                if space.norm_first {
+                    self.add("norm_before_gate", Value::Bool(true));
+                }
             }
             Mixer::GatedDelta(delta) => {
                 self.count("ssm.conv_kernel", delta.convolution.taps);
