@@ -113,6 +113,15 @@ pub fn remove(places: &Places, reference: &Reference) -> io::Result<u64> {
     }
 }
 
+/// The files that removing takes away of a repository of which there may be several here, by their names there; of anything else none.
+pub fn files(places: &Places, reference: &Reference) -> Vec<String> {
+    let Reference::Hub(name) = reference else { return Vec::new() };
+    let paths = hub(places, name).map_or_else(Vec::new, |(_, paths)| paths);
+    let snapshot = snapshot(places, name).map(|(folder, _)| folder).unwrap_or_default();
+    let inside = paths.iter().filter_map(|path| path.strip_prefix(&snapshot).ok()?.to_str());
+    inside.map(str::to_owned).collect()
+}
+
 /// A repository's model in the hub's cache, and the files of its snapshot that it consists of.
 fn hub(places: &Places, name: &HubName) -> Option<(Local, Vec<PathBuf>)> {
     let (snapshot, files) = snapshot(places, name)?;
@@ -335,6 +344,10 @@ mod tests {
         assert_eq!(names, ["hf:a/b:Q4_K_M", "hf:a/b:Q8_0"]);
         assert_eq!(find(&places, &name(None)).unwrap(), snapshot.join("m-Q4_K_M.gguf"));
         assert!(find(&places, &name(Some("Q6_K"))).is_none());
+        assert_eq!(
+            [None, Some("Q8_0")].map(|quant| files(&places, &name(quant))),
+            [["m-Q4_K_M.gguf"], ["m-Q8_0.gguf"]]
+        );
         assert_eq!(remove(&places, &name(Some("Q8_0"))).unwrap(), 100);
         assert!(!folder.join("blobs/f2").exists() && folder.join("blobs/f1").exists());
         assert_eq!(list(&places).len(), 1);

@@ -166,12 +166,17 @@ fn print(library: &Library, lines: &[Line], is_json: bool) -> anyhow::Result<()>
             terminal::bytes(line.bytes)
         };
         let fits = if line.fits { "yes" } else { "no" };
-        let speed = speed(line).filter(|_| line.fits).map_or("-".to_owned(), |speed| format!("<{speed:.0}"));
+        let speed = speed(line).filter(|_| line.fits).map_or("-".to_owned(), at_most);
         let quant = line.quant.as_deref().unwrap_or("-");
         let row = format!("{:<width$}  {quant:<10} {size:>10}  {fits:<5} {speed:>9}", line.name);
         writeln!(out, "{}  {ASIDE}{}{ASIDE:#}", terminal::printable(&row), terminal::printable(&about))?;
     }
     Ok(())
+}
+
+/// A speed that is not reached, in tokens a second; of a slow one with a digit more, so that no model is said to write nothing.
+fn at_most(speed: f64) -> String {
+    if speed < 10.0 { format!("<{speed:.1}") } else { format!("<{speed:.0}") }
 }
 
 fn to_json(line: &Line, speed: Option<f64>) -> Json {
@@ -185,4 +190,14 @@ fn to_json(line: &Line, speed: Option<f64>) -> Json {
         "about": line.about,
         "path": line.path,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::at_most;
+
+    #[test]
+    fn a_slow_model_is_not_said_to_write_nothing() {
+        assert_eq!([0.31, 4.26, 606.4].map(at_most), ["<0.3", "<4.3", "<606"]);
+    }
 }

@@ -32,22 +32,35 @@ const EXAMPLES: &str = "\x1b[1;32mExamples:\x1b[0m
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let library = Library::open()?;
     for name in &arguments.names {
-        let freed = if library.catalog.aliases().contains_key(name) {
+        let (freed, files) = if library.catalog.aliases().contains_key(name) {
             super::cp::forget(&library, name)?;
-            0
+            (0, Vec::new())
         } else {
-            let removed = local::remove(&library.places, &library.parse(name)?);
-            match removed {
-                Ok(freed) => freed,
+            let reference = library.parse(name)?;
+            let files = local::files(&library.places, &reference);
+            match local::remove(&library.places, &reference) {
+                Ok(freed) => (freed, files),
                 Err(error) => bail!(BadInput(format!("{name}: {error}"))),
             }
         };
         let mut out = io::stdout().lock();
         if arguments.json {
-            writeln!(out, "{}", json!({ "name": name, "freed_bytes": freed }))?;
+            writeln!(out, "{}", json!({ "name": name, "files": files, "freed_bytes": freed }))?;
         } else {
-            writeln!(out, "{}: gone, {} freed", terminal::printable(name), terminal::bytes(freed))?;
+            let (name, freed) = (terminal::printable(name), terminal::bytes(freed));
+            writeln!(out, "{name}: {}gone, {freed} freed", which(&files))?;
         }
     }
     Ok(())
+}
+
+/// Which files of a repository they were: it may have others.
+fn which(files: &[String]) -> String {
+    match files {
+        [] => String::new(),
+        [file] => format!("{} is ", terminal::printable(file)),
+        [first, .., last] => {
+            format!("{} to {}, {} files, are ", terminal::printable(first), terminal::printable(last), files.len())
+        }
+    }
 }
