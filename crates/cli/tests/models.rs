@@ -80,6 +80,7 @@ fn a_model_is_pulled_run_renamed_and_removed() {
     kauri(&["rm", "mine"]).success();
     let gone = json_lines(&kauri(&["rm", name, "--json"]).success());
     assert!(gone[0]["freed_bytes"].as_u64() > Some(1_000_000), "{gone:?}");
+    assert_eq!(gone[0]["files"], serde_json::json!(["nano-Q4_K_M.gguf"]), "{gone:?}");
     kauri(&["rm", name]).refused("again", "not on this disk");
     kauri(&["rm", "kauri-nano"]).refused("inside", "part of this program");
     answer(name, &["--offline"]).refused("gone", "not on this machine");
@@ -161,6 +162,18 @@ fn sums_and_the_machine_are_told() {
     let half = json(&["fit", "--json", "--device", "cpu", "--context", "512", "--cache-type", "f16"]);
     assert_eq!(fit["cache_bytes"].as_u64(), half["cache_bytes"].as_u64().map(|bytes| 2 * bytes));
     assert!(kauri(&["fit"]).success().contains("it fits"));
+    // What of a model a GPU would have is told without one.
+    let experts = repository().join("tests/golden/families/olmoe/model-f32.gguf");
+    let experts = experts.to_str().expect("UTF-8");
+    let split = ["fit", experts, "--device", "wgpu", "--cpu-experts", "1"];
+    let said = kauri(&split).success();
+    assert!(said.contains("all but the experts of the first 1 of ") && said.contains("memory ["), "{said}");
+    let (split, whole) =
+        (json(&[&split[..], &["--json"]].concat()), json(&["fit", experts, "--device", "wgpu", "--json"]));
+    assert_eq!((split["gpu"]["cpu_experts"].as_u64(), whole["gpu"]["cpu_experts"].as_u64()), (Some(1), Some(0)));
+    assert!(split["gpu"]["bytes"].as_u64() < whole["gpu"]["bytes"].as_u64(), "{split} {whole}");
+    kauri(&["fit", experts, "--cpu-experts", "1", "--gpu-layers", "1"]).refused("both", "cannot be used with");
+    kauri(&["run", "--device", "cpu", "--cpu-experts", "1", "Hello"]).refused("no GPU", "--cpu-experts");
     let doctor = json(&["doctor", "--json"]);
     assert!(doctor["bandwidth_bytes_per_s"].as_f64() > Some(1e8) && doctor["cores"].as_u64() > Some(0), "{doctor}");
     let report = kauri(&["doctor", "--report"]).success();

@@ -71,7 +71,7 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// Of devices that were given the two [`parts`] of `shape` for so many `layers`.
+    /// Of devices that were given the two [`parts`] of `shape` for so many `layers`, or for all that there are.
     ///
     /// # Panics
     /// If they were sized differently: a mistake of who made them.
@@ -79,7 +79,7 @@ impl Apart {
         assert_eq!(stage.plan().batch_tokens, experts.plan().batch_tokens, "devices of one model take the same steps");
         let values = stage.plan().batch_tokens as usize * shape.hidden as usize;
         let [stream, mixture] = [(); 2].map(|()| vec![0.0; values]);
-        let hidden = shape.hidden as usize;
+        let (hidden, layers) = (shape.hidden as usize, self::layers(shape, layers).count());
         Self { stage, experts, layers, stream, mixture, hidden, measuring: false, costs: Vec::new() }
     }
 }

@@ -65,9 +65,6 @@ const STEP_TOKENS_ON_GPU: u32 = 2048;
 pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
     let Asked { choice, isa, threads, part, notice, .. } = asked;
     let none = part == Part::Asked(Placement::Last(0));
-    if matches!(part, Part::Asked(Placement::AllButExperts(_))) && apart::layers(&shape, 1).next().is_none() {
-        notice("this model has no experts, so --cpu-experts says nothing");
-    }
     match choice {
         DeviceChoice::Auto => {
             if isa.is_none()
@@ -94,6 +91,10 @@ pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result
         DeviceChoice::Cpu if matches!(part, Part::Asked(Placement::Last(1..))) => {
             Err(Error::NoDevice("a CPU has no GPU layers; leave --gpu-layers or --device cpu out".to_owned()))
         }
+        DeviceChoice::Cpu if matches!(part, Part::Asked(Placement::AllButExperts(_))) => {
+            let what = "a CPU that is alone has all experts; leave --cpu-experts or --device cpu out";
+            Err(Error::NoDevice(what.to_owned()))
+        }
         DeviceChoice::Cpu => cpu(isa, threads, shape, plan),
         DeviceChoice::Cuda => cuda::executor(asked, &shape, plan),
         DeviceChoice::Wgpu => wgpu::executor(asked, &shape, plan),
@@ -118,6 +119,9 @@ fn shared<S: Stage + 'static>(
     stage: impl Fn(&Shape<Weight>, Ends, Plan) -> Result<S, DeviceError>,
 ) -> Result<Box<dyn Executor>, Error> {
     let (all, with_experts) = (shape.blocks.len() as u32, apart::layers(shape, usize::MAX).count() as u32);
+    if matches!(asked.part, Part::Asked(Placement::AllButExperts(_))) && with_experts == 0 {
+        (asked.notice)("this model has no experts, so --cpu-experts says nothing");
+    }
     let (Part::Asked(mut placement) | Part::Foreseen(mut placement)) = asked.part;
     loop {
         let step = |of: u32| (of / LAYERS_STEP).max(1);
