@@ -159,26 +159,27 @@ impl Gpu {
     /// The pipeline of a kernel, compiled where it was not wanted before.
     pub(crate) fn pipeline(&self, kernel: Kernel) -> wgpu::ComputePipeline {
         let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || {
-            let source = kernel.source(self.lanes);
-            let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
-                label: Some(kernel.name()),
-                source: wgpu::ShaderSource::Wgsl(source.into()),
-            });
-            let options = wgpu::PipelineCompilationOptions {
-                zero_initialize_workgroup_memory: false,
-                ..wgpu::PipelineCompilationOptions::default()
-            };
-            self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label: Some(kernel.name()),
-                layout: Some(&self.pipeline_layout),
-                module: &module,
-                entry_point: Some("main"),
-                compilation_options: options,
-                cache: None,
-            })
+        pipelines.entry(kernel).or_insert_with(|| self.compile(kernel, self.lanes)).clone()
+    }
+
+    /// The pipeline of a kernel for such lanes.
+    pub(crate) fn compile(&self, kernel: Kernel, lanes: Lanes) -> wgpu::ComputePipeline {
+        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: Some(kernel.name()),
+            source: wgpu::ShaderSource::Wgsl(kernel.source(lanes).into()),
+        });
+        let options = wgpu::PipelineCompilationOptions {
+            zero_initialize_workgroup_memory: false,
+            ..wgpu::PipelineCompilationOptions::default()
         };
-        pipelines.entry(kernel).or_insert_with(make).clone()
+        self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(kernel.name()),
+            layout: Some(&self.pipeline_layout),
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: options,
+            cache: None,
+        })
     }
 
     /// The buffers of a kernel, in the order of its bindings.
