@@ -76,6 +76,14 @@ impl Device {
     /// # Errors
     /// When there is none that can be used; one that computes on the CPU counts only where `software` is wanted.
     pub fn open(software: bool, reduction: Reduction) -> Result<Self, Unavailable> {
+        Self::open_within(software, reduction, u64::MAX)
+    }
+
+    /// The same with no more than so many bytes of a matrix, or of anything else, in one piece: as drivers have it that allow less.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_within(software: bool, reduction: Reduction, binding_bytes_max: u64) -> Result<Self, Unavailable> {
         let found = found();
         let adapter = found
             .iter()
@@ -90,7 +98,7 @@ impl Device {
             Reduction::Best => Lanes::WITHOUT_SUBGROUPS,
             Reduction::Memory(lanes) => Lanes::of_memory(lanes),
         };
-        let opened = Gpu::open(adapter, lanes).and_then(sums::proven);
+        let opened = Gpu::open(adapter, lanes, binding_bytes_max).and_then(sums::proven);
         let gpu = opened.map_err(|failure| Unavailable::Other { name, reason: failure.to_string() })?;
         Ok(Self(Arc::new(gpu)))
     }

@@ -88,8 +88,9 @@ impl Words {
 
 impl Gpu {
     /// Makes an adapter ready.
-    pub(crate) fn open(adapter: &wgpu::Adapter, lanes: Lanes) -> Result<Self, Failure> {
-        let limits = adapter.limits();
+    pub(crate) fn open(adapter: &wgpu::Adapter, lanes: Lanes, binding_bytes_max: u64) -> Result<Self, Failure> {
+        let mut limits = adapter.limits();
+        limits.max_storage_buffer_binding_size = limits.max_storage_buffer_binding_size.min(binding_bytes_max);
         let mut features = wgpu::Features::IMMEDIATES;
         if let Lanes::Subgroup(_) = lanes {
             features |= wgpu::Features::SUBGROUP;
@@ -312,5 +313,37 @@ pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
             Poll::Ready(value) => return value,
             Poll::Pending => std::thread::yield_now(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detect::{Device, Reduction, lost};
+
+    /// A device that went away says so at every later call, and nothing panics.
+    #[test]
+    fn a_lost_device_is_said_to_be_lost() {
+        let Ok(Device(gpu)) = Device::open(true, Reduction::Best) else { return eprintln!("skipped: no device") };
+        let buffer = gpu.buffer("some", 64).expect("room");
+        gpu.write(&buffer, 0, &[1; 64]);
+        gpu.read(&[(&buffer, 0, 64)], &mut [0; 64]).expect("a device that is there");
+        gpu.device.destroy();
+        for _ in 0..2 {
+            gpu.write(&buffer, 0, &[1; 64]);
+            let failure = gpu.read(&[(&buffer, 0, 64)], &mut [0; 64]).expect_err("it is gone");
+            let said = lost(failure).to_string();
+            assert!(said.starts_with("the GPU was lost: ") && said.len() > 20, "{said}");
+        }
+    }
+
+    /// More than the device allows in one piece is refused as too much, and what is asked for next is not.
+    #[test]
+    fn too_much_in_one_piece_is_out_of_memory() {
+        let Ok(Device(gpu)) = Device::open_within(true, Reduction::Best, 1 << 20) else {
+            return eprintln!("skipped: no device");
+        };
+        assert!(matches!(gpu.buffer("much", (1 << 20) + 4), Err(Failure::OutOfMemory)));
+        assert!(gpu.buffer("some", 1 << 20).is_ok() && gpu.outcome().is_ok());
     }
 }
