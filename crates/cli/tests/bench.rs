@@ -73,6 +73,12 @@ fn every_operation_is_counted_in_both_phases() {
         }
         let whole: f64 = ops.iter().map(|op| positive(op, "share_of_time")).sum();
         assert!((whole - 1.0).abs() < 1e-6, "{phase}: the shares of time sum to {whole}");
+        // One pass reads both prompts; an answer takes one for each of its four tokens.
+        let passes = if phase == "prefill" { 1.0 } else { 4.0 };
+        for figure in ["calls", "bytes"] {
+            let sum: f64 = ops.iter().map(|op| positive(op, figure)).sum();
+            assert_eq!(positive(&object["per_pass"][phase], figure) * passes, sum, "{phase}: {figure}");
+        }
         assert!(ops.iter().any(|op| op["name"] == object["furthest"][phase]));
     }
 }

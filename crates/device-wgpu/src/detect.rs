@@ -6,6 +6,7 @@ use kauri_device::DeviceError;
 
 use crate::driver::{Failure, Gpu, WORDS_MAX, ready};
 use crate::shader::Lanes;
+use crate::sums;
 
 /// A GPU that is ready to hold models.
 #[derive(Clone)]
@@ -59,8 +60,9 @@ pub struct Adapter {
 pub enum Reduction {
     /// In registers where the adapter has subgroups of a size that is known, else by way of memory.
     Best,
-    /// By way of memory: what devices without subgroups do.
-    Memory,
+    /// By way of memory, over so many neighbouring threads: what devices without subgroups do. Kernels are then the same as with
+    /// subgroups of that size, but for how lanes add up.
+    Memory(u32),
 }
 
 /// All adapters of this machine, the best first.
@@ -74,6 +76,14 @@ impl Device {
     /// # Errors
     /// When there is none that can be used; one that computes on the CPU counts only where `software` is wanted.
     pub fn open(software: bool, reduction: Reduction) -> Result<Self, Unavailable> {
+        Self::open_within(software, reduction, u64::MAX)
+    }
+
+    /// The same with no more than so many bytes of a matrix, or of anything else, in one piece: as drivers have it that allow less.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_within(software: bool, reduction: Reduction, binding_bytes_max: u64) -> Result<Self, Unavailable> {
         let found = found();
         let adapter = found
             .iter()
@@ -85,9 +95,10 @@ impl Device {
         }
         let lanes = match reduction {
             Reduction::Best if adapter.features().contains(wgpu::Features::SUBGROUP) => Lanes::of_subgroup(least),
-            Reduction::Best | Reduction::Memory => Lanes::Memory,
+            Reduction::Best => Lanes::WITHOUT_SUBGROUPS,
+            Reduction::Memory(lanes) => Lanes::of_memory(lanes),
         };
-        let opened = Gpu::open(adapter, lanes);
+        let opened = Gpu::open(adapter, lanes, binding_bytes_max).and_then(sums::proven);
         let gpu = opened.map_err(|failure| Unavailable::Other { name, reason: failure.to_string() })?;
         Ok(Self(Arc::new(gpu)))
     }
@@ -105,7 +116,7 @@ impl Device {
     /// What subgroups were taken for, in words.
     pub fn reduction(&self) -> String {
         match self.0.lanes {
-            Lanes::Memory => "sums by way of memory".to_owned(),
+            Lanes::Memory(lanes) => format!("sums over {lanes} threads by way of memory"),
             Lanes::Subgroup(lanes) => format!("sums over {lanes} threads in registers"),
         }
     }

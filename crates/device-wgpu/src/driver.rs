@@ -88,8 +88,9 @@ impl Words {
 
 impl Gpu {
     /// Makes an adapter ready.
-    pub(crate) fn open(adapter: &wgpu::Adapter, lanes: Lanes) -> Result<Self, Failure> {
-        let limits = adapter.limits();
+    pub(crate) fn open(adapter: &wgpu::Adapter, lanes: Lanes, binding_bytes_max: u64) -> Result<Self, Failure> {
+        let mut limits = adapter.limits();
+        limits.max_storage_buffer_binding_size = limits.max_storage_buffer_binding_size.min(binding_bytes_max);
         let mut features = wgpu::Features::IMMEDIATES;
         if let Lanes::Subgroup(_) = lanes {
             features |= wgpu::Features::SUBGROUP;
@@ -159,26 +160,27 @@ impl Gpu {
     /// The pipeline of a kernel, compiled where it was not wanted before.
     pub(crate) fn pipeline(&self, kernel: Kernel) -> wgpu::ComputePipeline {
         let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || {
-            let source = kernel.source(self.lanes);
-            let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
-                label: Some(kernel.name()),
-                source: wgpu::ShaderSource::Wgsl(source.into()),
-            });
-            let options = wgpu::PipelineCompilationOptions {
-                zero_initialize_workgroup_memory: false,
-                ..wgpu::PipelineCompilationOptions::default()
-            };
-            self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label: Some(kernel.name()),
-                layout: Some(&self.pipeline_layout),
-                module: &module,
-                entry_point: Some("main"),
-                compilation_options: options,
-                cache: None,
-            })
+        pipelines.entry(kernel).or_insert_with(|| self.compile(kernel, self.lanes)).clone()
+    }
+
+    /// The pipeline of a kernel for such lanes.
+    pub(crate) fn compile(&self, kernel: Kernel, lanes: Lanes) -> wgpu::ComputePipeline {
+        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: Some(kernel.name()),
+            source: wgpu::ShaderSource::Wgsl(kernel.source(lanes).into()),
+        });
+        let options = wgpu::PipelineCompilationOptions {
+            zero_initialize_workgroup_memory: false,
+            ..wgpu::PipelineCompilationOptions::default()
         };
-        pipelines.entry(kernel).or_insert_with(make).clone()
+        self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some(kernel.name()),
+            layout: Some(&self.pipeline_layout),
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: options,
+            cache: None,
+        })
     }
 
     /// The buffers of a kernel, in the order of its bindings.
@@ -311,5 +313,37 @@ pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
             Poll::Ready(value) => return value,
             Poll::Pending => std::thread::yield_now(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::detect::{Device, Reduction, lost};
+
+    /// A device that went away says so at every later call, and nothing panics.
+    #[test]
+    fn a_lost_device_is_said_to_be_lost() {
+        let Ok(Device(gpu)) = Device::open(true, Reduction::Best) else { return eprintln!("skipped: no device") };
+        let buffer = gpu.buffer("some", 64).expect("room");
+        gpu.write(&buffer, 0, &[1; 64]);
+        gpu.read(&[(&buffer, 0, 64)], &mut [0; 64]).expect("a device that is there");
+        gpu.device.destroy();
+        for _ in 0..2 {
+            gpu.write(&buffer, 0, &[1; 64]);
+            let failure = gpu.read(&[(&buffer, 0, 64)], &mut [0; 64]).expect_err("it is gone");
+            let said = lost(failure).to_string();
+            assert!(said.starts_with("the GPU was lost: ") && said.len() > 20, "{said}");
+        }
+    }
+
+    /// More than the device allows in one piece is refused as too much, and what is asked for next is not.
+    #[test]
+    fn too_much_in_one_piece_is_out_of_memory() {
+        let Ok(Device(gpu)) = Device::open_within(true, Reduction::Best, 1 << 20) else {
+            return eprintln!("skipped: no device");
+        };
+        assert!(matches!(gpu.buffer("much", (1 << 20) + 4), Err(Failure::OutOfMemory)));
+        assert!(gpu.buffer("some", 1 << 20).is_ok() && gpu.outcome().is_ok());
     }
 }

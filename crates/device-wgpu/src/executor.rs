@@ -113,7 +113,7 @@ impl WgpuExecutor {
         }
         let (logits, to) = (self.wgpu.at(Buffer::Logits), self.plan.batch_outputs as usize * (words + 1));
         let arguments = Words::of([logits, self.wgpu.vocab, 0, words + 1, to]);
-        self.wgpu.start(Kernel::plain(Entry::Greedy), [1, choices.len(), 1], arguments);
+        self.wgpu.start_on_desk(Kernel::plain(Entry::Greedy), [1, choices.len(), 1], arguments);
         self.wgpu.flush();
         let mut bytes = vec![0; 4 * choices.len()];
         let part = (&self.wgpu.desk, 4 * to as u64, bytes.len() as u64);

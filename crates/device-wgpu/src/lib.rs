@@ -18,6 +18,7 @@ mod recurrent;
 mod resident;
 mod shader;
 mod step;
+mod sums;
 
 pub use detect::{Adapter, Device, Reduction, Unavailable, adapters};
 pub use executor::WgpuExecutor;

@@ -71,8 +71,9 @@ pub struct Wgpu {
     costs: Option<Vec<OpCost>>,
     /// Tokens that the sequences of the batch have with it.
     seen: usize,
-    /// Buffers of kernels by the pieces of weights and the block that they work on.
+    /// Buffers of kernels by the pieces of weights and the block that they work on; and those of the last kernel.
     groups: HashMap<[usize; 4], wgpu::BindGroup>,
+    last: Option<([usize; 4], wgpu::BindGroup)>,
     /// Kernels of the last step.
     dispatches: usize,
     pub(crate) hidden: usize,
@@ -136,6 +137,7 @@ impl Wgpu {
             costs: None,
             seen: 0,
             groups: HashMap::new(),
+            last: None,
             dispatches: 0,
             hidden: shape.hidden as usize,
             vocab,
@@ -321,6 +323,11 @@ impl Wgpu {
         self.start_on(kernel, None, &[], grid, words);
     }
 
+    /// Notes a kernel that works on the desk.
+    pub(crate) fn start_on_desk(&mut self, kernel: Kernel, grid: [usize; 3], words: Words) {
+        self.start_on(kernel, Some(NOTHING), &[], grid, words);
+    }
+
     /// Notes a kernel that works on what a block keeps, or on these pieces of weights.
     pub(crate) fn start_on(
         &mut self,
@@ -333,18 +340,33 @@ impl Wgpu {
         if grid.contains(&0) {
             return;
         }
+        let group = self.group(block, chunks);
+        let (name, pipeline) = (kernel.name(), self.gpu.pipeline(kernel));
+        self.work.push(Dispatch { name, pipeline, group, words, grid: grid.map(|count| count as u32) });
+        self.dispatches += 1;
+    }
+
+    /// Buffers with what is wanted in its places: those of the kernel before where that had it, since a change of them takes the CPU
+    /// about as long as the rest of a kernel's start.
+    fn group(&mut self, block: Option<usize>, chunks: &[usize]) -> wgpu::BindGroup {
+        let wanted = [chunks.first(), chunks.get(1), chunks.get(2), block.as_ref()];
+        if let Some((key, group)) = &self.last
+            && key.iter().zip(wanted).all(|(has, wanted)| wanted.is_none_or(|wanted| wanted == has))
+        {
+            return group.clone();
+        }
         let chunk = |index: usize| chunks.get(index).copied().unwrap_or(0);
         let key = [chunk(0), chunk(1), chunk(2), block.unwrap_or(NOTHING)];
         let Self { gpu, weights, step, arena, kept, desk, groups, .. } = self;
-        let group = groups.entry(key).or_insert_with(|| {
+        let make = || {
             let chunk = |index: usize| weights.chunks.get(key[index]).unwrap_or(&weights.vectors);
-            let kept = block.map_or(&*desk, |block| &kept[block].buffer);
+            let kept = kept.get(key[3]).map_or(&*desk, |kept| &kept.buffer);
             let buffers: [_; BINDINGS] = [&*arena, chunk(0), chunk(1), chunk(2), &weights.vectors, &step.buffer, kept];
             gpu.group(buffers)
-        });
-        let (name, pipeline, group) = (kernel.name(), gpu.pipeline(kernel), group.clone());
-        self.work.push(Dispatch { name, pipeline, group, words, grid: grid.map(|count| count as u32) });
-        self.dispatches += 1;
+        };
+        let group = groups.entry(key).or_insert_with(make).clone();
+        self.last = Some((key, group.clone()));
+        group
     }
 
     fn page_runs(&self, page: u32) -> Vec<(&wgpu::Buffer, u64, u64)> {

@@ -20,26 +20,41 @@ pub(crate) const TAPS_MAX: u32 = 16;
 pub(crate) const STATE_COLUMNS_MAX: u32 = 512;
 pub(crate) const STATE_WIDTH_MAX: u32 = 512;
 
+/// Neighbouring threads that add up together, at least and at most: eight times as many are a workgroup, which has 256 at most.
+const LANES_MIN: u32 = 4;
+const LANES_MAX: u32 = 32;
+
 /// What adds up in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lanes {
-    /// Nothing: sums go by way of memory.
-    Memory,
+    /// Nothing: sums go by way of memory, over so many neighbouring threads, a power of two.
+    Memory(u32),
     /// So many neighbouring threads, a power of two that no subgroup is smaller than.
     Subgroup(u32),
 }
 
 impl Lanes {
+    /// What devices without subgroups do best: fewer barriers than over more threads.
+    pub(crate) const WITHOUT_SUBGROUPS: Self = Self::Memory(8);
+
     /// For subgroups of no fewer threads.
     pub(crate) fn of_subgroup(least: u32) -> Self {
-        if least < 4 { Self::Memory } else { Self::Subgroup(1 << least.min(32).ilog2()) }
+        if least < LANES_MIN { Self::WITHOUT_SUBGROUPS } else { Self::Subgroup(Self::allowed(least)) }
+    }
+
+    /// By way of memory over so many threads, or the next fewer that kernels can be written for.
+    pub(crate) fn of_memory(wanted: u32) -> Self {
+        Self::Memory(Self::allowed(wanted))
+    }
+
+    fn allowed(wanted: u32) -> u32 {
+        1 << wanted.clamp(LANES_MIN, LANES_MAX).ilog2()
     }
 
     /// Threads that share a row of a matrix.
     pub(crate) fn count(self) -> u32 {
         match self {
-            Self::Memory => 8,
-            Self::Subgroup(lanes) => lanes,
+            Self::Memory(lanes) | Self::Subgroup(lanes) => lanes,
         }
     }
 
@@ -93,12 +108,13 @@ pub(crate) enum Entry {
     Scan,
     Shift,
     Store,
+    Sums,
     Turn,
 }
 
 impl Entry {
     /// Every one.
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Attend,
         Self::Convolve,
         Self::Delta,
@@ -119,6 +135,7 @@ impl Entry {
         Self::Scan,
         Self::Shift,
         Self::Store,
+        Self::Sums,
         Self::Turn,
     ];
 
@@ -150,6 +167,7 @@ impl Entry {
             Self::Scan => ("scan", include_str!("../shaders/scan.wgsl")),
             Self::Shift => ("shift", include_str!("../shaders/shift.wgsl")),
             Self::Store => ("store", include_str!("../shaders/store.wgsl")),
+            Self::Sums => ("sums", include_str!("../shaders/sums.wgsl")),
             Self::Turn => ("turn", include_str!("../shaders/turn.wgsl")),
         }
     }
@@ -172,6 +190,7 @@ impl Entry {
             | Self::Scan
             | Self::Shift
             | Self::Store
+            | Self::Sums
             | Self::Turn => 0,
         }
     }
@@ -247,7 +266,7 @@ impl Kernel {
         let parts = types.iter().take_while(|types| **types != Types::default()).count();
         let mut text = String::new();
         let (threads, reduce) = match lanes {
-            Lanes::Memory => (lanes.threads(), include_str!("../shaders/reduce_memory.wgsl")),
+            Lanes::Memory(_) => (lanes.threads(), include_str!("../shaders/reduce_memory.wgsl")),
             Lanes::Subgroup(_) => (lanes.threads(), include_str!("../shaders/reduce_subgroup.wgsl")),
         };
         let [product_rows, gated_rows] = lanes.product_rows(*tokens);

@@ -98,7 +98,7 @@ fn translations_are_as_they_were_read() {
 /// Without subgroups, and with every size of them that there is.
 #[test]
 fn every_way_of_adding_up_can_be_translated() {
-    for lanes in [Lanes::Memory, Lanes::Subgroup(4), Lanes::Subgroup(8), Lanes::Subgroup(16)] {
+    for lanes in [Lanes::Memory(8), Lanes::Memory(32), Lanes::Subgroup(4), Lanes::Subgroup(8), Lanes::Subgroup(16)] {
         for (name, source) in catalogue(lanes) {
             translate(&name, &source);
         }

@@ -182,11 +182,21 @@ fn keeps_to_the_reference_in_haste(device: &Device, family: &str, directory: &Pa
 /// Through Vulkan, on a GPU or on a driver that computes on the CPU: single precision throughout.
 #[test]
 fn families_match_their_reference_through_wgpu() {
-    let device = match kauri_device_wgpu::Device::open(true, Reduction::Best) {
+    match_their_reference(Reduction::Best);
+}
+
+/// The same with kernels as subgroups of 32 threads have them, whatever the driver has.
+#[test]
+fn families_match_their_reference_through_wgpu_with_thirty_two_lanes() {
+    match_their_reference(Reduction::Memory(32));
+}
+
+fn match_their_reference(reduction: Reduction) {
+    let device = match kauri_device_wgpu::Device::open(true, reduction) {
         Ok(device) => device,
         Err(reason) => return eprintln!("skipped: {reason}"),
     };
-    println!("on {}", device.name());
+    println!("on {}, {}", device.name(), device.reduction());
     for (family, directory) in directories() {
         for file in files(&directory) {
             let mut model = open(&file, CacheType::F32, |shape, plan| {

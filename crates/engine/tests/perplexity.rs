@@ -65,24 +65,64 @@ fn perplexity_on_a_gpu_is_the_cpus() {
         Ok(device) => device,
         Err(reason) => return eprintln!("skipped: {reason}"),
     };
-    let Some(text) = shared().map(|shared| shared.join("eval.txt")) else { return };
+    let Some((stored, tokens)) = own_model() else { return };
+    let quants = [Quant::BF16, Quant::F16, Quant::Q8_0, Quant::Q6_K, Quant::Q5_K, Quant::Q4_K, Quant::Q4_0];
+    for quant in quants {
+        let shape = quantised(&stored, quant, 1);
+        let made = CudaExecutor::new(&device, &shape, plan(CacheType::F16), Arithmetic::Fast);
+        is_the_cpus(quant.name(), &mut made.expect("room"), shape, &tokens, 4);
+    }
+}
+
+/// The same through Vulkan, on a GPU or on a driver that computes on the CPU.
+#[test]
+fn perplexity_through_wgpu_is_the_cpus() {
+    through_wgpu(&[Quant::Q4_K, Quant::Q8_0]);
+}
+
+/// The same for every type that can be written and that there are kernels for.
+#[test]
+#[ignore = "takes minutes"]
+fn perplexity_through_wgpu_is_the_cpus_in_any_type() {
+    use Quant::{BF16, F16, F32, IQ4_NL, IQ4_XS, MXFP4, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0};
+    let known = [F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4];
+    through_wgpu(&known.into_iter().filter(|quant| quant.can_quantise()).collect::<Vec<_>>());
+}
+
+fn through_wgpu(quants: &[Quant]) {
+    use kauri_device_wgpu::{Arithmetic, Device, Reduction, WgpuExecutor};
+    let device = match Device::open(true, Reduction::Best) {
+        Ok(device) => device,
+        Err(reason) => return eprintln!("skipped: {reason}"),
+    };
+    println!("on {}, {}", device.name(), device.reduction());
+    let Some((stored, tokens)) = own_model() else { return };
+    for &quant in quants {
+        let shape = quantised(&stored, quant, 1);
+        let made = WgpuExecutor::new(&device, &shape, plan(CacheType::F16), Arithmetic::Fast);
+        is_the_cpus(quant.name(), &mut made.expect("room"), shape, &tokens, 1);
+    }
+}
+
+/// What the executor makes of the first chunks of the text, against the CPU.
+fn is_the_cpus(name: &str, executor: &mut dyn Executor, shape: Shape<Weight>, tokens: &[u32], chunks: usize) {
+    let found = perplexity_on(executor, shape.vocab as usize, tokens, chunks);
+    let expected = perplexity(shape, CacheType::F16, tokens, chunks);
+    let off_percent = 100.0 * (found / expected - 1.0);
+    println!("{name}: {found:.3} on the GPU, {expected:.3} on the CPU: {off_percent:+.3}%");
+    assert!(off_percent.abs() < 0.5, "{name}: {found}, expected {expected} within 0.5%");
+}
+
+/// The model that ships with the repository, and the card's text.
+fn own_model() -> Option<(Shape<Weight>, Vec<u32>)> {
+    let text = shared()?.join("eval.txt");
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/kauri-nano-Q4_K_M.gguf");
     let checkpoint = Checkpoint::open(own).expect("the model opens");
     let tokenizer = Tokenizer::from_checkpoint(&checkpoint).expect("a vocabulary");
     let tokens = tokenizer.encode_prompt(&std::fs::read_to_string(text).expect("the text"));
     let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
     let stored = kauri_model::load::weights(&checkpoint, &names).expect("a whole model");
-    let quants = [Quant::BF16, Quant::F16, Quant::Q8_0, Quant::Q6_K, Quant::Q5_K, Quant::Q4_K, Quant::Q4_0];
-    for quant in quants {
-        let shape = quantised(&stored, quant, 1);
-        let vocab = shape.vocab as usize;
-        let mut executor = CudaExecutor::new(&device, &shape, plan(CacheType::F16), Arithmetic::Fast).expect("room");
-        let found = perplexity_on(&mut executor, vocab, &tokens, 4);
-        let expected = perplexity(shape, CacheType::F16, &tokens, 4);
-        let (name, off_percent) = (quant.name(), 100.0 * (found / expected - 1.0));
-        println!("{name}: {found:.3} on the GPU, {expected:.3} on the CPU: {off_percent:+.3}%");
-        assert!(off_percent.abs() < 0.5, "{name}: {found}, expected {expected} within 0.5%");
-    }
+    Some((stored, tokens))
 }
 
 fn check_costs(quants: &[Quant], chunks: usize) {

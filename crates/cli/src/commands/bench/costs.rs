@@ -15,9 +15,9 @@ pub struct OpShare {
     pub cost: OpCost,
     /// Of the phase's time.
     pub of_time: f64,
-    /// Of the memory's bandwidth.
+    /// Of the memory's bandwidth; not a number where that was not measured.
     pub of_bandwidth: f64,
-    /// Of the machine's arithmetic.
+    /// Of the machine's arithmetic; not a number where that was not measured.
     pub of_arithmetic: f64,
     /// Which of the two limits it.
     pub limit: Limit,
@@ -40,16 +40,18 @@ pub fn shares(costs: &[OpCost], ceilings: &Ceilings) -> Vec<OpShare> {
     shares
 }
 
-/// The operation that would gain the most by reaching its limit.
+/// The operation that would gain the most by reaching its limit; none where limits were not measured.
 pub fn furthest(shares: &[OpShare]) -> Option<&OpShare> {
-    shares.iter().max_by(|one, other| one.lost_seconds().total_cmp(&other.lost_seconds()))
+    let measured = shares.iter().filter(|op| op.of_limit().is_finite());
+    measured.max_by(|one, other| one.lost_seconds().total_cmp(&other.lost_seconds()))
 }
 
 impl OpShare {
     fn new(cost: OpCost, ceilings: &Ceilings, total_seconds: f64) -> Self {
         let seconds = cost.seconds.max(SECONDS_MIN);
-        let of_bandwidth = cost.bytes as f64 / ceilings.bandwidth_bytes_per_s / seconds;
-        let of_arithmetic = cost.operations as f64 / ceilings.operations_per_s / seconds;
+        let of = |rate: f64, ceiling: f64| if ceiling > 0.0 { rate / ceiling } else { f64::NAN };
+        let of_bandwidth = of(cost.bytes as f64 / seconds, ceilings.bandwidth_bytes_per_s);
+        let of_arithmetic = of(cost.operations as f64 / seconds, ceilings.operations_per_s);
         Self {
             cost,
             of_time: cost.seconds / total_seconds.max(SECONDS_MIN),
@@ -119,6 +121,14 @@ mod tests {
         assert!((shares[0].of_time - 10.0 / 11.0).abs() < 1e-12);
         assert_eq!(furthest(&shares).map(|op| op.cost.name), Some("long"));
         assert!(furthest(&[]).is_none());
+    }
+
+    #[test]
+    fn what_was_not_measured_is_no_limit() {
+        let unknown = Ceilings { bandwidth_bytes_per_s: 0.0, operations_per_s: 0.0, arithmetic: "not measured" };
+        let shares = shares(&[cost("read", 50, 100, 2.0), cost("nothing", 0, 0, 1.0)], &unknown);
+        assert!(shares.iter().all(|op| op.of_limit().is_nan() && op.of_time.is_finite()));
+        assert!(furthest(&shares).is_none());
     }
 
     #[test]

@@ -57,6 +57,7 @@ fn json(speed: &Speed, arguments: &SpeedArguments) -> Json {
         "prefill_tokens_per_s": speed.prefill.tokens_per_s,
         "decode_tokens_per_s": speed.decode.tokens_per_s,
         "forward_ms": { "prefill": passes_json(&speed.prefill), "decode": passes_json(&speed.decode) },
+        "per_pass": { "prefill": counts_json(&speed.prefill), "decode": counts_json(&speed.decode) },
         "bandwidth_gb_per_s": speed.ceilings.bandwidth_bytes_per_s / 1e9,
         "peak_ops_per_s": speed.ceilings.operations_per_s,
         "arithmetic": speed.ceilings.arithmetic,
@@ -78,7 +79,7 @@ fn op_json(phase: &str, op: &OpShare) -> Json {
         "share_of_bandwidth": op.of_bandwidth,
         "share_of_arithmetic": op.of_arithmetic,
         "share_of_limit": op.of_limit(),
-        "limit": op.limit.name(),
+        "limit": op.of_limit().is_finite().then(|| op.limit.name()),
     })
 }
 
@@ -91,21 +92,30 @@ fn passes_json(phase: &Phase) -> Json {
     })
 }
 
+fn counts_json(phase: &Phase) -> Json {
+    let [calls, bytes] = phase.a_pass();
+    json!({ "calls": calls, "bytes": bytes })
+}
+
 fn furthest_name(speed: &Speed, phase: &Phase) -> Option<&'static str> {
     costs::furthest(&costs::shares(&phase.costs, &speed.ceilings)).map(|op| op.cost.name)
 }
 
 fn tables(speed: &Speed, arguments: &SpeedArguments, coloured: bool) -> String {
     let ceilings = &speed.ceilings;
+    let limits = if ceilings.bandwidth_bytes_per_s > 0.0 {
+        let [bytes, operations] =
+            [ceilings.bandwidth_bytes_per_s, ceilings.operations_per_s].map(|rate| figure(rate / 1e9));
+        format!("this machine, just measured: {bytes} GB/s, {operations} Gop/s ({})", ceilings.arithmetic)
+    } else {
+        "what this device allows at most was not measured".to_owned()
+    };
     let mut text = format!(
-        "{}\n{}, {} cache, loaded in {} ms\nthis machine, just measured: {} GB/s, {} Gop/s ({})\n\n",
+        "{}\n{}, {} cache, loaded in {} ms\n{limits}\n\n",
         Tone::Heading.paint(&title(&arguments.model), coloured),
         speed.device,
         cache_name(speed.cache),
         figure(1e3 * speed.load_seconds),
-        figure(ceilings.bandwidth_bytes_per_s / 1e9),
-        figure(ceilings.operations_per_s / 1e9),
-        ceilings.arithmetic,
     );
     text.push_str(&phases(speed, arguments).lines(coloured));
     for (name, phase) in [("prefill", &speed.prefill), ("decode", &speed.decode)] {
@@ -173,11 +183,13 @@ fn ops(name: &str, speed: &Speed, phase: &Phase, coloured: bool) -> String {
             percent(op.of_bandwidth),
             percent(op.of_arithmetic),
             percent(op.of_limit()),
-            op.limit.name().to_owned(),
+            if op.of_limit().is_finite() { op.limit.name() } else { "-" }.to_owned(),
         ];
         table.row(if is_furthest { Tone::Marked } else { Tone::Plain }, cells);
     }
     let mut text = table.lines(coloured);
+    let [calls, bytes] = phase.a_pass();
+    let _ = writeln!(text, "a pass: {} calls, {} MB", figure(calls), figure(bytes / 1e6));
     if let Some(op) = furthest {
         let _ = writeln!(
             text,
@@ -206,7 +218,10 @@ pub fn picture(speed: &Speed, arguments: &SpeedArguments) -> Picture {
             .iter()
             .map(|op| Group {
                 label: op.cost.name.to_owned(),
-                bars: [op.of_time, op.of_limit()].map(|share| Bar { value: share, text: percent(share) }),
+                bars: [op.of_time, op.of_limit()].map(|share| {
+                    let value = if share.is_finite() { share } else { 0.0 };
+                    Bar { value, text: percent(share) }
+                }),
             })
             .collect();
         picture.bars(name, ["share of time", "share of this machine's limit"], &groups, Axis::Share);

@@ -88,6 +88,16 @@ pub struct Phase {
     pub pass_seconds: Vec<f64>,
     /// What each kind of operation cost, in one more run.
     pub costs: Vec<OpCost>,
+    /// Forward passes of a run.
+    pub passes: usize,
+}
+
+impl Phase {
+    /// Operations that a forward pass starts, which are kernels on a GPU, and bytes that they must move.
+    pub fn a_pass(&self) -> [f64; 2] {
+        let sum = |of: fn(&OpCost) -> u64| self.costs.iter().map(of).sum::<u64>() as f64;
+        [sum(|cost| cost.calls), sum(|cost| cost.bytes)].map(|sum| sum / self.passes.max(1) as f64)
+    }
 }
 
 /// Speed behind a context.
@@ -178,11 +188,13 @@ fn measure(driver: &mut Driver, arguments: &SpeedArguments) -> anyhow::Result<Sp
         first_token_seconds: median(&read_seconds),
         prefill: Phase {
             tokens_per_s: prompt_tokens / median(&read_seconds),
+            passes: read[0].len(),
             pass_seconds: read.concat(),
             costs: read_costs,
         },
         decode: Phase {
             tokens_per_s: gen_tokens / median(&totals(&written)),
+            passes: written[0].len(),
             pass_seconds: written.concat(),
             costs: written_costs,
         },

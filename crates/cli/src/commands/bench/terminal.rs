@@ -114,8 +114,11 @@ pub fn figure(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A share as a percentage of two significant digits.
+/// A share as a percentage of two significant digits; a dash where there is none.
 pub fn percent(share: f64) -> String {
+    if !share.is_finite() {
+        return "-".to_owned();
+    }
     let percent = 100.0 * share;
     if percent > 0.0 && percent < 0.005 {
         return "<0.01%".to_owned();

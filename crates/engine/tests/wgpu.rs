@@ -1,0 +1,93 @@
+//! The default model through Vulkan or Metal: limits of drivers that allow less, and what it takes the CPU to start a step, which is a
+//! figure for `docs/log.md` and no test of it.
+//!
+//! `cargo test --release -p kauri-engine --test wgpu -- --ignored --nocapture`
+
+use std::path::Path;
+use std::time::Instant;
+
+use kauri_arch::Shape;
+use kauri_device::{Batch, CacheType, Choice, DeviceError, Executor, Plan, Weight};
+use kauri_device_wgpu::{Arithmetic, Device, Reduction, WgpuExecutor};
+use kauri_formats::Checkpoint;
+
+/// Layers of the 8b shape: what a step takes the CPU depends on the number of kernels and not on the size of what they read.
+const LAYERS: usize = 36;
+/// Steps that are timed.
+const STEPS: u32 = 200;
+
+const PLAN: Plan =
+    Plan { page_tokens: 32, pages: 16, batch_tokens: 4, batch_outputs: 1, slots: 1, cache: CacheType::F16, ring: None };
+
+/// The default model and a device for it that allows so many bytes in one piece; nothing where there is none.
+fn opened(binding_bytes_max: u64) -> Option<(Shape<Weight>, Device)> {
+    let device = Device::open_within(true, Reduction::Best, binding_bytes_max);
+    let device = device.inspect_err(|reason| eprintln!("skipped: {reason}")).ok()?;
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/kauri-nano-Q4_K_M.gguf");
+    let checkpoint = Checkpoint::open(own).expect("the model opens");
+    let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
+    Some((kauri_model::load::weights(&checkpoint, &names).expect("a whole model"), device))
+}
+
+/// What follows a few tokens, as logits.
+fn logits(device: &Device, shape: &Shape<Weight>) -> Vec<f32> {
+    let mut executor = WgpuExecutor::new(device, shape, PLAN, Arithmetic::Fast).expect("room");
+    let mut batch = Batch::default();
+    batch.push(&[5, 1000, 17, 3], 0, &[0], 0, 4, 1);
+    executor.launch(&batch).expect("a device that is there");
+    executor.sample(&[Choice::Logits]).expect("a device that is there").logits.to_vec()
+}
+
+/// Bits: weights in many buffers, the largest matrix cut between its rows, are the same weights.
+#[test]
+fn a_driver_that_allows_little_in_one_piece_changes_no_bit() {
+    let limit = 1 << 20;
+    let Some((shape, small)) = opened(limit) else { return };
+    let mut largest = 0;
+    shape.for_each(|weight| {
+        if let Weight::Matrix(matrix) = weight {
+            largest = largest.max(matrix.data.len() as u64);
+        }
+    });
+    assert!(largest > 2 * limit, "the largest matrix has {largest} bytes: it should be cut more than once");
+    let (_, large) = opened(u64::MAX).expect("opened before");
+    assert!(logits(&small, &shape) == logits(&large, &shape));
+}
+
+/// More keys and values than may be in one piece: what had no room is named, with what to do.
+#[test]
+fn what_has_no_room_is_named() {
+    let Some((shape, device)) = opened(1 << 20) else { return };
+    let plan = Plan { pages: 1 << 12, ..PLAN };
+    let error = WgpuExecutor::new(&device, &shape, plan, Arithmetic::Fast).err().expect("it has no room");
+    assert!(matches!(error, DeviceError::OutOfMemory { what: "keys and values", .. }), "{error}");
+    assert!(error.to_string().contains("try a smaller --context"), "{error}");
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn a_step_is_started() {
+    let Some((mut shape, device)) = opened(u64::MAX) else { return };
+    let blocks = shape.blocks.clone();
+    shape.blocks = blocks.into_iter().cycle().take(LAYERS).collect();
+    let mut executor = WgpuExecutor::new(&device, &shape, PLAN, Arithmetic::Fast).expect("room");
+    let pages: Vec<u32> = (0..PLAN.pages).collect();
+    let mut seconds = Vec::new();
+    for position in 0..STEPS {
+        let mut batch = Batch::default();
+        batch.push(&[7], position, &pages, 0, 1, 1);
+        let start = Instant::now();
+        executor.launch(&batch).expect("a device that is there");
+        seconds.push(start.elapsed().as_secs_f64());
+        executor.sample(&[Choice::Greedy { mask: None }]).expect("a device that is there");
+    }
+    seconds.sort_by(f64::total_cmp);
+    let ms = |share: f64| 1e3 * seconds[(share * (seconds.len() - 1) as f64) as usize];
+    println!(
+        "{}: {LAYERS} layers; a step is started in {:.3} ms at best, {:.3} at the median, {:.3} at nine tenths",
+        device.name(),
+        ms(0.0),
+        ms(0.5),
+        ms(0.9)
+    );
+}
