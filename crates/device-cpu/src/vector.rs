@@ -78,8 +78,12 @@ pub unsafe trait Vector: Copy {
     unsafe fn int(value: i32) -> Self::Int;
     /// Sum; wraps.
     unsafe fn add_ints(a: Self::Int, b: Self::Int) -> Self::Int;
+    /// Product; wraps.
+    unsafe fn mul_ints(a: Self::Int, b: Self::Int) -> Self::Int;
     /// Integers to numbers.
     unsafe fn to_float(value: Self::Int) -> Self::Float;
+    /// Whole numbers of less than 24 bits to integers.
+    unsafe fn to_int(value: Self::Float) -> Self::Int;
 
     // Bytes.
 

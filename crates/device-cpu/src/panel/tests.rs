@@ -13,8 +13,8 @@ use kauri_arch::Linear;
 use kauri_device::{Matrix, Weight};
 use kauri_formats::Quant;
 
-use super::{Form, Place, Unpack};
-use crate::activation::{Activations, Rows};
+use super::{Form, Place, Scales, Unpack};
+use crate::activation::{Activations, Rows, SPAN};
 use crate::detect::{Isa, Kernels};
 use crate::matmul::{self, Job, Scratch};
 use crate::pool::Pool;
@@ -87,6 +87,7 @@ struct Unpacked {
     bytes: Vec<u8>,
     scales: Vec<f32>,
     minimums: Vec<f32>,
+    blocks: Vec<f32>,
 }
 
 impl Unpacked {
@@ -107,11 +108,14 @@ impl Unpacked {
             bytes: vec![0xff; U::COLUMNS * LANES_MAX],
             scales: vec![f32::NAN; groups * LANES_MAX],
             minimums: vec![if U::Form::MINIMUM { f32::NAN } else { 0.0 }; groups * LANES_MAX],
+            blocks: vec![if U::Form::SCALES == Scales::Numbers { 1.0 } else { f32::NAN }; 2 * LANES_MAX],
         };
         let mut out = Place {
             bytes: unpacked.bytes.as_mut_ptr(),
             scales: unpacked.scales.as_mut_ptr(),
             minimums: unpacked.minimums.as_mut_ptr(),
+            blocks: unpacked.blocks.as_mut_ptr(),
+            spans: U::COLUMNS / SPAN,
         };
         // SAFETY: the blocks are there, and the parts of `out` have room for one; `Plain` runs anywhere.
         unsafe { U::unpack::<Plain>(base, &offsets, &mut out) };
@@ -122,7 +126,8 @@ impl Unpacked {
     fn value<U: Unpack>(&self, lane: usize, column: usize) -> (f64, f64) {
         let byte = self.bytes[(column / 4 * LANES_MAX + lane) * 4 + column % 4];
         let group = column / U::Form::GROUP * LANES_MAX + lane;
-        let product = f64::from(i32::from(byte) - U::OFFSET) * f64::from(self.scales[group]);
+        let scale = f64::from(self.scales[group]) * f64::from(self.blocks[column / SPAN * LANES_MAX + lane]);
+        let product = f64::from(i32::from(byte) - U::OFFSET) * scale;
         (product, f64::from(self.minimums[group]))
     }
 }

@@ -1,6 +1,6 @@
 //! `Q5_K`: eight groups of 32 values of five bits, each with a scale and a minimum of six bits.
 
-use crate::panel::{Sink, Unpack, WithMinimum};
+use crate::panel::{Large, Sink, Unpack, WithMinimum};
 use crate::vector::Vector;
 
 use super::q4_k::scales_and_minimums;
@@ -9,7 +9,7 @@ use super::q4_k::scales_and_minimums;
 pub struct Q5K;
 
 impl Unpack for Q5K {
-    type Form = WithMinimum<32>;
+    type Form = Large<WithMinimum<32>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 176;
     const OFFSET: i32 = 0;

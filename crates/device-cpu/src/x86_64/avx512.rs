@@ -13,11 +13,11 @@ use std::arch::x86_64::{
     _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
     _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_loadu_ps, _mm512_loadu_si512,
     _mm512_mask_blend_ps, _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_scalef_ps,
-    _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8,
-    _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi32,
-    _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
-    _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_mullo_epi32, _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
+    _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512,
+    _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps,
+    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
 use half::{bf16, f16};
@@ -159,8 +159,18 @@ unsafe impl Vector for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn mul_ints(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_mullo_epi32(a, b)
+    }
+
+    #[inline(always)]
     unsafe fn to_float(value: __m512i) -> __m512 {
         _mm512_cvtepi32_ps(value)
+    }
+
+    #[inline(always)]
+    unsafe fn to_int(value: __m512) -> __m512i {
+        _mm512_cvtps_epi32(value)
     }
 
     #[inline(always)]

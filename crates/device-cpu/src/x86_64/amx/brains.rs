@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use crate::activation::{Activations, THIRDS, Tile, Writer, thirds};
 use crate::detect::{Packing, Strips};
-use crate::product::{self, Ahead, LANES_MAX, LINES, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
+use crate::product::{self, Ahead, Fill, LANES_MAX, LINES, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
 use crate::vector::Vector;
 use crate::x86_64::avx512::Avx512;
 
@@ -55,7 +55,7 @@ unsafe fn tiles(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut 
     unsafe { product::tiles::<Avx512, Brains>(product, part, ahead, scratch) };
 }
 
-impl Multiply<Avx512> for Brains {
+impl Fill<Avx512> for Brains {
     type Tiles = Self;
     const PACKING: Packing = Packing::Thirds;
     const COLUMNS: usize = CHUNK;
@@ -69,7 +69,9 @@ impl Multiply<Avx512> for Brains {
     /// Nothing is unpacked: rows are copied with the first tile of tokens, where there are others.
     #[inline(always)]
     unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: Ahead, _: &mut Panel) {}
+}
 
+impl Multiply<Avx512> for Brains {
     #[inline(always)]
     unsafe fn single<const R: usize>(
         stored: &[u8],
@@ -106,7 +108,7 @@ impl Tiles<Avx512> for Brains {
 
     #[inline(always)]
     unsafe fn tile(product: &Product<'_>, all: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
-        let row_bytes = <Self as Multiply<Avx512>>::row_bytes(product.columns);
+        let row_bytes = <Self as Fill<Avx512>>::row_bytes(product.columns);
         let stored = &product.matrix[all.rows.start * row_bytes..all.rows.end * row_bytes];
         let height = PARTS * LANES_MAX;
         let first = (tile.token - product.tokens.first) * height;
