@@ -346,11 +346,11 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
         const { assert!(columns_max(V::STRIPS).is_multiple_of(SPAN), "parts of whole spans") };
         let correction = packing.correction().expect("weights become bytes");
         assert_eq!(correction.group, F::GROUP, "corrections of another form");
-        let group = columns.start / activation::GROUP;
+        let x = x.bytes();
         let (spans, groups, width) = (columns.len().div_ceil(SPAN), columns.len() / F::GROUP, tile.width);
         let (offsets, sums) = x.corrections(correction, tile, columns.start / F::GROUP);
         Input {
-            values: x.values(tile, group)[first * activation::GROUP..columns.len() * width].as_ptr(),
+            values: x.values(tile, columns.start)[first * activation::GROUP..columns.len() * width].as_ptr(),
             scales: x.scales(tile, columns.start / SPAN)[first..spans * width].as_ptr(),
             offsets: offsets[first..groups * width].as_ptr(),
             sums: sums[first..groups * width].as_ptr(),

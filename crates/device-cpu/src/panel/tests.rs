@@ -169,7 +169,7 @@ fn activations(tokens: usize, columns: usize, random: &mut Random) -> Vec<f32> {
 
 fn multiply(kernels: Kernels, linear: &Linear<Weight>, x: &[f32], threads: usize) -> Vec<f32> {
     let tokens = x.len() / linear.columns as usize;
-    assert!(kernels.strips(linear.weight.matrix().quant, linear.columns as usize).is_some());
+    assert!(kernels.strips(linear.weight.matrix().quant, linear.columns as usize, tokens).is_some());
     let mut scratch = Scratch::new(kernels, tokens, linear.columns as usize, 0, threads);
     let mut out = vec![f32::NAN; tokens * linear.rows as usize];
     matmul::linear(
@@ -217,7 +217,7 @@ fn quantised(x: &[f32], columns: usize) -> Vec<f64> {
     let writer = activations.writer();
     for (token, x) in x.chunks_exact(columns).enumerate() {
         // SAFETY: one row at a time.
-        unsafe { writer.quantise(rows.tile_of(token, widest), token, x) };
+        unsafe { writer.bytes.quantise(rows.tile_of(token, widest), token, x) };
     }
     let activations = &activations;
     (0..tokens)
@@ -246,7 +246,8 @@ fn products_equal_sums_in_f64() {
 /// Rows so long that not all tokens meet a strip before the next one does.
 #[test]
 fn blocks_of_tokens_are_the_same_bits_as_few_tokens() {
-    let (rows, columns, tokens) = (140, 8192, 150);
+    // Two more than a block: the last tile of six and two begins in the block before.
+    let (rows, columns, tokens) = (140, 8192, 194);
     for_each_isa(|kernels| {
         for quant in [Quant::Q8_0, Quant::Q4_K, Quant::BF16] {
             let random = &mut Random(13);
@@ -284,6 +285,28 @@ fn a_token_is_the_same_bits_in_any_batch_on_any_threads() {
                     let part = bits(multiply(kernels, &linear, x, 1));
                     let expected = &together[index * batch * rows..][..part.len()];
                     assert!(part == expected, "{}, batches of {batch}, number {index}", quant.name());
+                }
+            }
+        }
+    });
+}
+
+/// Tiles of tokens that are full and that are not, strips that end in either vector of rows, parts of a panel that are not the last.
+#[test]
+fn a_token_among_many_is_the_same_bits_as_alone() {
+    for_each_isa(|kernels| {
+        for quant in [Quant::Q2_K, Quant::Q3_K, Quant::Q4_K, Quant::Q5_K, Quant::Q6_K, Quant::Q8_0] {
+            let random = &mut Random(17);
+            for (rows, columns, tokens) in [(1, 256, 8), (16, 512, 16), (33, 768, 31), (40, 1280, 33), (7, 256, 65)] {
+                let linear = matrix(quant, rows, columns, random);
+                let x = activations(tokens, columns, random);
+                let together = multiply(kernels, &linear, &x, 1);
+                for (token, x) in x.chunks_exact(columns).enumerate() {
+                    let alone = multiply(kernels, &linear, x, 1);
+                    for (row, (alone, found)) in alone.iter().zip(&together[token * rows..]).enumerate() {
+                        let name = format!("{} {}: {rows}x{columns}", kernels.isa().name(), quant.name());
+                        assert_eq!(alone.to_bits(), found.to_bits(), "{name}, row {row}, token {token} of {tokens}");
+                    }
                 }
             }
         }
