@@ -45,7 +45,7 @@ pub struct Activations {
 /// Activations as bytes.
 struct Quantised {
     /// (tiles, columns / those together, tokens of the tile, those together).
-    values: Vec<i8>,
+    values: Vec<Line>,
     /// (tiles, columns / 128, tokens of the tile).
     scales: Vec<f32>,
     corrections: [Corrections; KINDS],
@@ -197,7 +197,13 @@ impl Quantised {
     fn new(values: usize, doubled: u32) -> Self {
         let corrections = [(); KINDS]
             .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
-        Self { values: vec![0; values], scales: vec![0.0; values.div_ceil(GROUP)], corrections, doubled }
+        let lines = values.div_ceil(size_of::<Line>());
+        Self {
+            values: vec![Line([0; LANES_MAX]); lines],
+            scales: vec![0.0; values.div_ceil(GROUP)],
+            corrections,
+            doubled,
+        }
     }
 
     /// All rows of so many columns, with these corrections, to be written.
@@ -206,7 +212,7 @@ impl Quantised {
             kind.map(|kind| CorrectionsWriter { offsets: Disjoint::new(offsets), sums: Disjoint::new(sums), kind })
         });
         Quantiser {
-            values: Disjoint::new(&mut self.values),
+            values: Disjoint::new(Line::bytes_mut(&mut self.values)),
             scales: Disjoint::new(&mut self.scales),
             corrections: std::array::from_fn(|_| each.next().flatten()),
             doubled: self.doubled,
@@ -219,7 +225,7 @@ impl<'a> View<'a> {
     /// The values of a tile, from `column` on, the first of those that stand together.
     pub fn values(self, tile: Tile, column: usize) -> &'a [i8] {
         let at = tile.token * self.columns;
-        &self.of.values[at + column * tile.width..at + tile.width * self.columns]
+        &Line::bytes(&self.of.values)[at + column * tile.width..at + tile.width * self.columns]
     }
 
     /// The scales of a tile, from span `span` of its columns on.

@@ -12,6 +12,7 @@ use crate::detect::Packing;
 use crate::product::{
     self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, Scratch, Tiles, offsets,
 };
+use crate::quant::written_out;
 use crate::vector::Vector;
 
 /// What products have to know of a panel: storage types of the same form share theirs.
@@ -580,11 +581,13 @@ unsafe fn meet<V: Vector, U: Unpack>(
         for span in 0..SPANS_MAX {
             partial[span].number = values[span];
         }
-        for group in 0..groups {
-            let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
-            let sums = input.sums.add(number * groups + group);
-            partial[group * U::Form::GROUP / SPAN].add::<U::Form>(sums, parts);
-        }
+        written_out!(group in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+            if group < groups {
+                let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
+                let sums = input.sums.add(number * groups + group);
+                partial[group * U::Form::GROUP / SPAN].add::<U::Form>(sums, parts);
+            }
+        });
         for span in 0..SPANS_MAX {
             values[span] = partial[span].of_block::<U::Form>(block);
         }

@@ -218,7 +218,19 @@ impl Line {
         unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES_MAX) }
     }
 
+    /// Their signed bytes.
+    pub fn bytes(lines: &[Self]) -> &[i8] {
+        // SAFETY: a line is its bytes and nothing else, and any bits make a signed byte.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
+    }
+
     /// The same, to be written.
+    pub fn bytes_mut(lines: &mut [Self]) -> &mut [i8] {
+        // SAFETY: as above, and any bytes make a line.
+        unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size_of_val(lines)) }
+    }
+
+    /// The words, to be written.
     pub fn words_mut(lines: &mut [Self]) -> &mut [u32] {
         // SAFETY: as above, and any words make a line.
         unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES_MAX) }

@@ -14,6 +14,8 @@ macro_rules! written_out {
     };
 }
 
+pub(crate) use written_out;
+
 mod halves;
 mod iq1_m;
 mod iq1_s;

@@ -34,7 +34,7 @@ pub static KERNELS: Compiled = Compiled {
 };
 
 /// Tokens from which on tiles multiply codes quicker than vectors.
-const ENOUGH: usize = 8;
+const ENOUGH: usize = 24;
 /// Rows of a tile register.
 const ROWS: usize = 16;
 /// Bytes of a row.

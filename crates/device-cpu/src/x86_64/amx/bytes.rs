@@ -7,10 +7,11 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _mm512_add_epi32, _mm512_and_si512, _mm512_cvtepi32_ps, _mm512_cvtps_epi32, _mm512_fmadd_ps,
-    _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps, _mm512_mullo_epi16, _mm512_or_si512,
-    _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_slli_epi16,
-    _mm512_slli_epi32, _mm512_srli_epi16, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi16,
+    __m512, __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32, _mm512_and_si512, _mm512_cvtepi32_ps,
+    _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps,
+    _mm512_mullo_epi16, _mm512_or_si512, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_setzero_si512, _mm512_slli_epi16, _mm512_slli_epi32, _mm512_srli_epi16, _mm512_srli_epi32, _mm512_storeu_ps,
+    _mm512_storeu_si512, _mm512_sub_epi16,
 };
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -140,7 +141,7 @@ impl<U: Unpack> Sink<Avx512> for Folding<U> {
             let scales = self.scales.get_unchecked(index * 4 / U::Form::GROUP);
             let [upper, lower] = if U::Form::MINIMUM {
                 // A code is under 32 and its factor under 8: no product takes more than the byte that it stands in.
-                scales.map(|scale| _mm512_mullo_epi16(bytes, scale))
+                [_mm512_mullo_epi16(bytes, scales[0]), _mm512_mullo_epi16(bytes, scales[1])]
             } else {
                 split(bytes, scales[0], U::OFFSET as i16)
             };
@@ -161,9 +162,7 @@ impl<U: Unpack> Sink<Avx512> for Folding<U> {
             } else {
                 [whole, whole]
             };
-            let low = _mm512_set1_epi32(0xffff);
-            *self.scales.get_unchecked_mut(group) =
-                factors.map(|factor| _mm512_or_si512(_mm512_slli_epi32::<16>(factor), _mm512_and_si512(factor, low)));
+            *self.scales.get_unchecked_mut(group) = [twice(factors[0]), twice(factors[1])];
         }
     }
 
@@ -180,6 +179,16 @@ impl<U: Unpack> Sink<Avx512> for Folding<U> {
         // SAFETY: one of the block's groups by the caller's word.
         unsafe { _mm512_storeu_ps(self.minimums.add(group * LANES_MAX), minimum) };
     }
+}
+
+/// The lower half of each word in both.
+///
+/// # Safety
+/// The CPU has the instructions of [`Avx512`].
+#[inline(always)]
+unsafe fn twice(words: __m512i) -> __m512i {
+    // SAFETY: the caller's contract is the same.
+    unsafe { _mm512_or_si512(_mm512_slli_epi32::<16>(words), _mm512_and_si512(words, _mm512_set1_epi32(0xffff))) }
 }
 
 /// Codes less `offset`, of at most six bits, times scales of eight, in upper bytes, which have the sign, and lower seven bits.
@@ -238,7 +247,7 @@ impl<F: Form> Tiles<Avx512> for Sums<F> {
 
     #[inline(always)]
     unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, mut ahead: Ahead, scratch: &mut Scratch) {
-        const { assert!(SPAN.is_multiple_of(F::GROUP), "whole groups") };
+        const { assert!(SPAN.is_multiple_of(F::GROUP) && STEPS == PARTS, "whole groups, and lines to ask for") };
         let (input, width, spans) = (Input::new::<F>(product.x, part, tile), tile.width, part.columns / SPAN);
         let height = PARTS * LANES_MAX;
         let first = (tile.token - product.tokens.first) * height;
@@ -267,6 +276,7 @@ impl<F: Form> Tiles<Avx512> for Sums<F> {
                         sums: input.sums.as_ptr().wrapping_add(span * (SPAN / F::GROUP) * width),
                         is_first: part.start + span == 0,
                         out: sums.add(r * LANES_MAX),
+                        next: input.values.as_ptr().wrapping_add((span + 1) * SPAN * width + r * ROW_BYTES * width),
                     };
                     leaving.run::<F>(width, tiles);
                 }
@@ -359,6 +369,8 @@ struct Leaving {
     is_first: bool,
     /// The sums of the first token; those of the next follow a strip's height behind.
     out: *mut f32,
+    /// Values that will be read soon, a line for each token: anywhere.
+    next: *const i8,
 }
 
 impl Leaving {
@@ -377,6 +389,7 @@ impl Leaving {
                 minimums[group] = _mm512_loadu_ps(self.minimums.add(group * LANES_MAX));
             }
             for token in 0..width {
+                _mm_prefetch::<_MM_HINT_T0>(self.next.wrapping_add(token * ROW_BYTES));
                 let line = tiles.as_ptr().add(token / ROWS * 2 * ROWS + token % ROWS);
                 let (upper, lower) = (_mm512_loadu_si512(line.cast()), _mm512_loadu_si512(line.add(ROWS).cast()));
                 let upper = if F::MINIMUM { _mm512_slli_epi32::<3>(upper) } else { _mm512_slli_epi32::<7>(upper) };
