@@ -16,7 +16,7 @@ use kauri_formats::Quant;
 use super::{Form, Place, Scales, Unpack};
 use crate::activation::{Activations, Rows, SPAN};
 use crate::detect::{Isa, Kernels};
-use crate::matmul::{self, Job, Scratch};
+use crate::matmul::{self, Group, Input, Job, Scratch};
 use crate::pool::Pool;
 use crate::product::{Finish, LANES_MAX};
 use crate::quant::{self, Visitor};
@@ -297,7 +297,7 @@ fn a_token_among_many_is_the_same_bits_as_alone() {
     for_each_isa(|kernels| {
         for quant in [Quant::Q2_K, Quant::Q3_K, Quant::Q4_K, Quant::Q5_K, Quant::Q6_K, Quant::Q8_0] {
             let random = &mut Random(17);
-            for (rows, columns, tokens) in [(1, 256, 8), (16, 512, 16), (33, 768, 31), (40, 1280, 33), (7, 256, 65)] {
+            for (rows, columns, tokens) in [(1, 256, 24), (16, 512, 48), (33, 768, 31), (40, 1280, 33), (7, 256, 65)] {
                 let linear = matrix(quant, rows, columns, random);
                 let x = activations(tokens, columns, random);
                 let together = multiply(kernels, &linear, &x, 1);
@@ -307,6 +307,38 @@ fn a_token_among_many_is_the_same_bits_as_alone() {
                         let name = format!("{} {}: {rows}x{columns}", kernels.isa().name(), quant.name());
                         assert_eq!(alone.to_bits(), found.to_bits(), "{name}, row {row}, token {token} of {tokens}");
                     }
+                }
+            }
+        }
+    });
+}
+
+/// Groups of far fewer rows than they have on average, by which kernels are chosen, and of more.
+#[test]
+fn a_row_in_a_group_is_the_same_bits_as_alone() {
+    let sizes = [1, 2, 15, 16, 17, 31, 97];
+    let (rows, columns, tokens) = (37, 768, sizes.iter().sum());
+    for_each_isa(|kernels| {
+        for quant in [Quant::Q4_K, Quant::Q6_K, Quant::Q8_0] {
+            let random = &mut Random(19);
+            let matrices = sizes.map(|_| matrix(quant, rows, columns, random));
+            let x = activations(tokens, columns, random);
+            let group = |index: usize| {
+                let first = sizes[..index].iter().sum();
+                Group { linear: &matrices[index], gate: None, tokens: (first, sizes[index]), to: first }
+            };
+            let mut scratch = Scratch::new(kernels, tokens, columns, 0, 2);
+            let mut out = vec![f32::NAN; tokens * rows];
+            let input = Input { x: &x, order: None, tokens };
+            let pool = &mut Pool::new(2);
+            matmul::grouped(pool, &mut scratch, input, (sizes.len(), &group), Finish::Store, &mut out);
+            for (index, matrix) in matrices.iter().enumerate() {
+                let first = group(index).to;
+                for token in first..first + sizes[index] {
+                    let alone = multiply(kernels, matrix, &x[token * columns..][..columns], 1);
+                    let found = &out[token * rows..][..rows];
+                    let same = alone.iter().zip(found).all(|(alone, found)| alone.to_bits() == found.to_bits());
+                    assert!(same, "{} {}, token {token}, group {index}", kernels.isa().name(), quant.name());
                 }
             }
         }
