@@ -124,7 +124,7 @@ pub trait Sink<V: Vector> {
     /// `group` is one of the block's groups.
     unsafe fn scale(&mut self, group: usize, scale: V::Float);
 
-    /// Takes the block's scale, where those of groups are whole numbers.
+    /// Takes the block's scale, where those of groups are whole numbers, before them.
     ///
     /// # Safety
     /// They are.
@@ -137,17 +137,37 @@ pub trait Sink<V: Vector> {
     unsafe fn minimum(&mut self, group: usize, minimum: V::Float);
 }
 
+/// What the scales of groups are to products by the vectors `V`: numbers, where sums need not be integers.
+const fn scales<V: Vector, F: Form>() -> Scales {
+    if V::WHOLE { F::SCALES } else { Scales::Numbers }
+}
+
+/// The scale of a group, of a block whose own is `block`: with that, where it is a number to products and a whole number to the block.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn scale_in<V: Vector, F: Form>(block: V::Float, scale: V::Float) -> V::Float {
+    match (F::SCALES, scales::<V, F>()) {
+        // SAFETY: the caller's contract is the same.
+        (Scales::Small | Scales::Large, Scales::Numbers) => unsafe { V::mul(block, scale) },
+        (Scales::Numbers | Scales::Small | Scales::Large, _) => scale,
+    }
+}
+
 /// A block's place in the panel.
-struct Place {
+struct Place<V: Vector, F> {
     bytes: *mut u8,
     scales: *mut f32,
     minimums: *mut f32,
     /// Where its own scale goes, once for each of so many spans.
     blocks: *mut f32,
     spans: usize,
+    block: V::Float,
+    form: PhantomData<F>,
 }
 
-impl<V: Vector> Sink<V> for Place {
+impl<V: Vector, F: Form> Sink<V> for Place<V, F> {
     #[inline(always)]
     unsafe fn columns(&mut self, index: usize, bytes: V::Bytes) {
         // SAFETY: inside the block by the caller's word.
@@ -157,12 +177,13 @@ impl<V: Vector> Sink<V> for Place {
     #[inline(always)]
     unsafe fn scale(&mut self, group: usize, scale: V::Float) {
         // SAFETY: inside the block by the caller's word.
-        unsafe { V::store(scale, self.scales.add(group * V::LANES)) };
+        unsafe { V::store(scale_in::<V, F>(self.block, scale), self.scales.add(group * V::LANES)) };
     }
 
     #[inline(always)]
     unsafe fn block_scale(&mut self, scale: V::Float) {
-        for span in 0..self.spans {
+        self.block = scale;
+        for span in 0..if matches!(scales::<V, F>(), Scales::Numbers) { 0 } else { self.spans } {
             // SAFETY: inside the block.
             unsafe { V::store(scale, self.blocks.add(span * V::LANES)) };
         }
@@ -219,7 +240,7 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
     #[inline(always)]
     unsafe fn scale(&mut self, group: usize, scale: V::Float) {
         // SAFETY: one of the block's groups by the caller's word.
-        unsafe { *self.scales.get_unchecked_mut(group) = scale };
+        unsafe { *self.scales.get_unchecked_mut(group) = scale_in::<V, U::Form>(*self.block, scale) };
     }
 
     #[inline(always)]
@@ -272,12 +293,14 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
                 // SAFETY: the places lie in the panel, whose parts are sized for the smallest group; the stored block lies in
                 // each of the rows that the offsets lead to.
                 unsafe {
-                    let mut out = Place {
+                    let mut out = Place::<V, U::Form> {
                         bytes: panel.bytes.as_mut_ptr().add(column * V::LANES),
                         scales: panel.scales.as_mut_ptr().add(group),
                         minimums: panel.minimums.as_mut_ptr().add(group),
                         blocks: panel.blocks.as_mut_ptr().add(column / SPAN * V::LANES),
                         spans: const { U::COLUMNS / SPAN },
+                        block: V::float(1.0),
+                        form: PhantomData,
                     };
                     ahead.ask::<V>(each);
                     U::unpack::<V>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut out);
@@ -379,7 +402,7 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
                     group::<V, F, R, T>(part.columns, panel, input, number, &mut partial);
                 }
                 for r in 0..R {
-                    let block = match F::SCALES {
+                    let block = match scales::<V, F>() {
                         Scales::Numbers => V::float(1.0),
                         Scales::Small | Scales::Large => {
                             V::load(panel.blocks.as_ptr().add((r * part.columns / SPAN + span) * V::LANES))
@@ -390,7 +413,7 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
                     for t in 0..T {
                         values[t] = partial[r][t].of_block::<F>(block);
                     }
-                    if has_own_minimums::<F>() {
+                    if has_own_minimums::<V, F>() {
                         for index in 0..numbers.len() {
                             let minimum = V::load(minimums.add(index * V::LANES));
                             for t in 0..T {
@@ -410,8 +433,8 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
 }
 
 /// Whether minimums are subtracted from the sum of a span, and not each from that of its group.
-const fn has_own_minimums<F: Form>() -> bool {
-    F::MINIMUM && !matches!(F::SCALES, Scales::Numbers)
+const fn has_own_minimums<V: Vector, F: Form>() -> bool {
+    F::MINIMUM && !matches!(scales::<V, F>(), Scales::Numbers)
 }
 
 /// The scaled sums of the first groups of a span, up to the scales of block and activations.
@@ -443,7 +466,7 @@ impl<V: Vector> Partial<V> {
         let (integer, scale, minimum) = parts;
         // SAFETY: the caller's contract is the same.
         unsafe {
-            match F::SCALES {
+            match scales::<V, F>() {
                 Scales::Numbers => {
                     self.number = V::mul_add(V::to_float(integer), scale, self.number);
                     if F::MINIMUM {
@@ -466,7 +489,7 @@ impl<V: Vector> Partial<V> {
     unsafe fn of_block<F: Form>(self, block: V::Float) -> V::Float {
         // SAFETY: the caller's contract is the same.
         unsafe {
-            match F::SCALES {
+            match scales::<V, F>() {
                 Scales::Numbers => self.number,
                 Scales::Small => V::mul(block, self.number),
                 Scales::Large => V::mul(block, V::to_float(self.integer)),
@@ -528,7 +551,7 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
         for r in 0..R {
             let place = (r * columns / F::GROUP + number) * V::LANES;
             let scale = V::load(panel.scales.as_ptr().add(place));
-            let minimum = if F::MINIMUM && !has_own_minimums::<F>() {
+            let minimum = if F::MINIMUM && !has_own_minimums::<V, F>() {
                 V::load(panel.minimums.as_ptr().add(place))
             } else {
                 scale
@@ -591,7 +614,7 @@ unsafe fn meet<V: Vector, U: Unpack>(
         for span in 0..SPANS_MAX {
             values[span] = partial[span].of_block::<U::Form>(block);
         }
-        if has_own_minimums::<U::Form>() {
+        if has_own_minimums::<V, U::Form>() {
             for group in 0..groups {
                 let sum = V::float(*input.sums.add(number * groups + group));
                 let span = group * U::Form::GROUP / SPAN;

@@ -23,6 +23,9 @@ pub unsafe trait Vector: Copy {
     const EIGHT: bool;
     /// Whether [`Self::dot_signed`] is quicker than [`Self::dot`].
     const SIGNED: bool;
+    /// Whether sums of codes times whole scales are integers over a whole span, as tiles add them up. Vectors alone are quicker with scales that are
+    /// numbers.
+    const WHOLE: bool = false;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.

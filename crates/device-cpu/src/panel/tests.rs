@@ -9,11 +9,13 @@ mod instructions;
 mod plain;
 mod speed;
 
+use std::marker::PhantomData;
+
 use kauri_arch::Linear;
 use kauri_device::{Matrix, Weight};
 use kauri_formats::Quant;
 
-use super::{Form, Place, Scales, Unpack};
+use super::{Form, Place, Scales, Unpack, scales};
 use crate::activation::{Activations, Rows, SPAN};
 use crate::detect::{Isa, Kernels};
 use crate::matmul::{self, Group, Input, Job, Scratch};
@@ -108,14 +110,16 @@ impl Unpacked {
             bytes: vec![0xff; U::COLUMNS * LANES_MAX],
             scales: vec![f32::NAN; groups * LANES_MAX],
             minimums: vec![if U::Form::MINIMUM { f32::NAN } else { 0.0 }; groups * LANES_MAX],
-            blocks: vec![if U::Form::SCALES == Scales::Numbers { 1.0 } else { f32::NAN }; 2 * LANES_MAX],
+            blocks: vec![if scales::<Plain, U::Form>() == Scales::Numbers { 1.0 } else { f32::NAN }; 2 * LANES_MAX],
         };
-        let mut out = Place {
+        let mut out = Place::<Plain, U::Form> {
             bytes: unpacked.bytes.as_mut_ptr(),
             scales: unpacked.scales.as_mut_ptr(),
             minimums: unpacked.minimums.as_mut_ptr(),
             blocks: unpacked.blocks.as_mut_ptr(),
             spans: U::COLUMNS / SPAN,
+            block: [1.0; LANES_MAX],
+            form: PhantomData,
         };
         // SAFETY: the blocks are there, and the parts of `out` have room for one; `Plain` runs anywhere.
         unsafe { U::unpack::<Plain>(base, &offsets, &mut out) };

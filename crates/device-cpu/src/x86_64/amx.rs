@@ -17,17 +17,17 @@ use std::sync::OnceLock;
 use kauri_formats::Quant;
 
 use crate::detect::Compiled;
-use crate::x86_64::avx512;
+use crate::x86_64::avx512::{self, Avx512};
+
+/// The vectors beside tiles.
+type Beside = Avx512<true>;
 
 /// The kernels of AVX-512, with tiles where they are quicker.
 pub static KERNELS: Compiled = Compiled {
     is_supported,
     strips: |quant, columns, tokens| match quant {
         Quant::BF16 if columns.is_multiple_of(BRAINS) => Some(brains::STRIPS),
-        _ => {
-            let tiles = if tokens >= ENOUGH { bytes::strips(quant) } else { None };
-            tiles.or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens))
-        }
+        _ => bytes::strips(quant, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
     },
     split: brains::split,
     ..avx512::KERNELS

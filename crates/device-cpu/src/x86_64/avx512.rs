@@ -25,19 +25,20 @@ use half::{bf16, f16};
 use crate::detect::compile;
 use crate::vector::Vector;
 
-/// AVX-512 F, BW, VL and VNNI.
+/// AVX-512 F, BW, VL and VNNI. `WHOLE`: beside tiles.
 #[derive(Clone, Copy)]
-pub struct Avx512;
+pub struct Avx512<const WHOLE: bool>;
 
 // SAFETY: the methods use instructions of AVX-512 F, BW and VNNI only, which the type stands for; memory is touched as the
 // trait says: `LANES` elements at the given pointers.
-unsafe impl Vector for Avx512 {
+unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     const LANES: usize = 16;
     const STRIPS: usize = 2;
     const FLOAT_STRIPS: usize = 4;
     const TOKENS: usize = 6;
     const EIGHT: bool = true;
     const SIGNED: bool = false;
+    const WHOLE: bool = WHOLE;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
@@ -335,5 +336,5 @@ unsafe fn quarters(base: *const u8, offsets: &[i32; 16], first: usize) -> __m512
 
 compile! {
     /// The kernels in [`Avx512`].
-    pub static KERNELS: Avx512 where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+    pub static KERNELS: Avx512<false> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
 }

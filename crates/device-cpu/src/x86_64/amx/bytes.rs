@@ -20,16 +20,15 @@ use kauri_formats::Quant;
 
 use crate::activation::{Activations, SPAN, Tile};
 use crate::detect::{Packing, Strips};
-use crate::panel::{self, Form, GROUPS_MAX, Scales, Sink, Unpack};
+use crate::panel::{self, Bytes, Form, GROUPS_MAX, Scales, Sink, Unpack};
 use crate::product::{self, Ahead, Fill, LANES_MAX, LINES, Line, Panel, Part, Product, Scratch, Tiles, offsets};
 use crate::quant::{q2_k::Q2K, q3_k::Q3K, q4_k::Q4K, q5_k::Q5K, q6_k::Q6K};
 use crate::vector::Vector;
-use crate::x86_64::avx512::Avx512;
 
-use super::{ROW_BYTES, ROWS, Shape, release};
+use super::{Beside, ENOUGH, ROW_BYTES, ROWS, Shape, release};
 
 /// Vectors of rows of a strip: as many as without tiles, so that products of both go together.
-const PARTS: usize = Avx512::STRIPS;
+const PARTS: usize = Beside::STRIPS;
 /// Tokens of a tile: of two registers.
 const TOKENS: usize = 2 * ROWS;
 /// Products of registers that a span takes, of its upper bytes and of its lower ones.
@@ -45,22 +44,26 @@ struct Folded<U>(PhantomData<U>);
 /// The product of those of one form.
 struct Sums<F>(PhantomData<F>);
 
-/// The products of a storage type that has whole scales.
-pub fn strips(quant: Quant) -> Option<Strips> {
+/// The products of so many tokens with a storage type that has whole scales: by tiles, or by vectors to the same bits.
+pub fn strips(quant: Quant, tokens: usize) -> Option<Strips> {
     match quant {
-        Quant::Q2_K => Some(strips_of::<Q2K>()),
-        Quant::Q3_K => Some(strips_of::<Q3K>()),
-        Quant::Q4_K => Some(strips_of::<Q4K>()),
-        Quant::Q5_K => Some(strips_of::<Q5K>()),
-        Quant::Q6_K => Some(strips_of::<Q6K>()),
+        Quant::Q2_K => Some(strips_of::<Q2K>(tokens)),
+        Quant::Q3_K => Some(strips_of::<Q3K>(tokens)),
+        Quant::Q4_K => Some(strips_of::<Q4K>(tokens)),
+        Quant::Q5_K => Some(strips_of::<Q5K>(tokens)),
+        Quant::Q6_K => Some(strips_of::<Q6K>(tokens)),
         _ => None,
     }
 }
 
-fn strips_of<U: Unpack>() -> Strips {
+fn strips_of<U: Unpack>(tokens: usize) -> Strips {
     const { assert!(!matches!(U::Form::SCALES, Scales::Numbers) && !U::Form::WIDE, "small codes with whole scales") };
-    let packing = <Folded<U> as Fill<Avx512>>::PACKING;
-    Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: strip::<U>, packing }
+    if tokens >= ENOUGH {
+        let packing = <Folded<U> as Fill<Beside>>::PACKING;
+        return Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: strip::<U>, packing };
+    }
+    let (rows, tokens) = (product::height::<Beside, Bytes<U>>(), <panel::Sums<U::Form> as Tiles<Beside>>::TOKENS);
+    Strips { rows, tokens, run: strip_of_few::<U>, packing: <Bytes<U> as Fill<Beside>>::PACKING }
 }
 
 /// # Safety
@@ -69,20 +72,28 @@ fn strips_of<U: Unpack>() -> Strips {
 unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
     // SAFETY: the caller's contract is the same.
     unsafe {
-        product::parts::<Avx512, Folded<U>>(product, number, scratch, tiles::<U::Form>);
+        product::parts::<Beside, Folded<U>>(product, number, scratch, tiles::<Sums<U::Form>>);
         release();
     }
 }
 
 /// # Safety
-/// The CPU has AMX; the rest as [`product::tiles`].
+/// The CPU has the instructions of [`Beside`]; the rest as [`product::strip`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn tiles<F: Form>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
+unsafe fn strip_of_few<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
     // SAFETY: the caller's contract is the same.
-    unsafe { product::tiles::<Avx512, Sums<F>>(product, part, ahead, scratch) };
+    unsafe { product::strip::<Beside, Bytes<U>>(product, number, scratch, tiles::<panel::Sums<U::Form>>) };
 }
 
-impl<U: Unpack> Fill<Avx512> for Folded<U> {
+/// # Safety
+/// The CPU has AMX; the rest as [`product::tiles`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+unsafe fn tiles<T: Tiles<Beside>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
+    // SAFETY: the caller's contract is the same.
+    unsafe { product::tiles::<Beside, T>(product, part, ahead, scratch) };
+}
+
+impl<U: Unpack> Fill<Beside> for Folded<U> {
     type Tiles = Sums<U::Form>;
     const PACKING: Packing = Packing::Tiles(if U::Form::MINIMUM { Some(panel::correction::<U>()) } else { None });
     const COLUMNS: usize = COLUMNS;
@@ -100,7 +111,7 @@ impl<U: Unpack> Fill<Avx512> for Folded<U> {
         let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;
         let each = ahead.each(blocks.len() * PARTS);
         for part in 0..PARTS {
-            let offsets = offsets::<Avx512>(stored, row_bytes, part);
+            let offsets = offsets::<Beside>(stored, row_bytes, part);
             for (index, block) in blocks.clone().enumerate() {
                 let (span, column) = (index * U::COLUMNS / SPAN, part * columns.len() + index * U::COLUMNS);
                 // SAFETY: the places lie in the panel, which has room for so many columns; the stored block lies in each of the rows
@@ -113,8 +124,8 @@ impl<U: Unpack> Fill<Avx512> for Folded<U> {
                         scales: [[_mm512_setzero_si512(); 2]; GROUPS_MAX],
                         unpack: PhantomData,
                     };
-                    ahead.ask::<Avx512>(each);
-                    U::unpack::<Avx512>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut out);
+                    ahead.ask::<Beside>(each);
+                    U::unpack::<Beside>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut out);
                 }
             }
         }
@@ -132,7 +143,7 @@ struct Folding<U> {
     unpack: PhantomData<U>,
 }
 
-impl<U: Unpack> Sink<Avx512> for Folding<U> {
+impl<U: Unpack> Sink<Beside> for Folding<U> {
     #[inline(always)]
     unsafe fn columns(&mut self, index: usize, bytes: __m512i) {
         let (step, line) = (index / ROWS, index % ROWS);
@@ -184,7 +195,7 @@ impl<U: Unpack> Sink<Avx512> for Folding<U> {
 /// The lower half of each word in both.
 ///
 /// # Safety
-/// The CPU has the instructions of [`Avx512`].
+/// The CPU has the instructions of [`Beside`].
 #[inline(always)]
 unsafe fn twice(words: __m512i) -> __m512i {
     // SAFETY: the caller's contract is the same.
@@ -194,7 +205,7 @@ unsafe fn twice(words: __m512i) -> __m512i {
 /// Codes less `offset`, of at most six bits, times scales of eight, in upper bytes, which have the sign, and lower seven bits.
 ///
 /// # Safety
-/// The CPU has the instructions of [`Avx512`].
+/// The CPU has the instructions of [`Beside`].
 #[inline(always)]
 unsafe fn split(codes: __m512i, scales: __m512i, offset: i16) -> [__m512i; 2] {
     // SAFETY: the caller's contract is the same.
@@ -241,7 +252,7 @@ impl<'a> Input<'a> {
     }
 }
 
-impl<F: Form> Tiles<Avx512> for Sums<F> {
+impl<F: Form> Tiles<Beside> for Sums<F> {
     const STRIPS: usize = PARTS;
     const TOKENS: usize = TOKENS;
 
@@ -266,7 +277,7 @@ impl<F: Form> Tiles<Avx512> for Sums<F> {
                 // SAFETY: the panel has the span's weights, scales and minimums, the input its values and sums, and the sums a vector
                 // for every token; registers have been shaped.
                 unsafe {
-                    ahead.ask::<Avx512>(each);
+                    ahead.ask::<Beside>(each);
                     let weights = panel.lines.as_ptr().add((span * PARTS + r) * SPAN_LINES);
                     meet::<F>(weights, input.values.as_ptr().add(span * SPAN * width), width, tiles);
                     let leaving = Leaving {
@@ -377,7 +388,7 @@ impl Leaving {
     /// Adds them to the sums of so many tokens: the formula of [`crate::panel`].
     ///
     /// # Safety
-    /// There are so many tokens wherever it points; the CPU has the instructions of [`Avx512`].
+    /// There are so many tokens wherever it points; the CPU has the instructions of [`Beside`].
     #[inline(always)]
     unsafe fn run<F: Form>(&self, width: usize, tiles: &[Line; 4 * ROWS]) {
         // SAFETY: lines are vectors, two for each token; the rest is the caller's contract.
