@@ -2,7 +2,8 @@
 //! numbers for the floating-point one, three brain floating-point numbers for tile registers.
 //!
 //! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time; the
-//! last one has what is left. A tile is (columns / 32, tokens, 32): the kernel walks it from its start to its end.
+//! last one has what is left. A tile is (columns / 32, tokens, 32), or (columns / 64, tokens, 64) for tile registers: the kernel walks it
+//! from its start to its end.
 
 use half::bf16;
 
@@ -33,12 +34,30 @@ pub struct Activations {
     numbers: Vec<f32>,
     /// As [`thirds`]: (tiles, columns / 32, 3, 16, tokens of the tile).
     thirds: Vec<Line>,
-    /// (tiles, columns / 32, tokens of the tile, 32).
-    values: Vec<i8>,
+    /// As bytes, 32 columns of a token together.
+    bytes: Quantised,
+    /// As bytes, 64 columns together, the row of a tile register.
+    tiles: Quantised,
+    kinds: [Option<Correction>; KINDS],
+    columns: usize,
+}
+
+/// Activations as bytes.
+struct Quantised {
+    /// (tiles, columns / those together, tokens of the tile, those together).
+    values: Vec<Line>,
     /// (tiles, columns / 128, tokens of the tile).
     scales: Vec<f32>,
     corrections: [Corrections; KINDS],
-    kinds: [Option<Correction>; KINDS],
+    /// How often 32 is doubled to be the columns of a token that stand together.
+    doubled: u32,
+}
+
+/// The same, to be read.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    of: &'a Quantised,
+    kinds: &'a [Option<Correction>; KINDS],
     columns: usize,
 }
 
@@ -107,12 +126,10 @@ impl Rows {
 impl Activations {
     /// Room for `values` activations in all.
     pub fn new(values: usize) -> Self {
-        let corrections = [(); KINDS]
-            .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
         let (numbers, thirds) =
             (vec![0.0; values], vec![Line([0; LANES_MAX]); (values.div_ceil(2) * THIRDS).div_ceil(LANES_MAX)]);
-        let (values, scales) = (vec![0; values], vec![0.0; values.div_ceil(GROUP)]);
-        Self { numbers, thirds, values, scales, corrections, kinds: [None; KINDS], columns: 0 }
+        let (bytes, tiles) = (Quantised::new(values, 0), Quantised::new(values, 1));
+        Self { numbers, thirds, bytes, tiles, kinds: [None; KINDS], columns: 0 }
     }
 
     /// Starts over with other tokens of so many columns, and with these corrections; only columns that are a multiple of 32 may be quantised.
@@ -120,7 +137,7 @@ impl Activations {
     /// # Panics
     /// If there are more rows than it was made for, or more than three kinds of correction.
     pub fn begin(&mut self, tokens: usize, columns: usize, kinds: impl Iterator<Item = Correction>) {
-        assert!(tokens * columns <= self.values.len(), "made for fewer activations");
+        assert!(tokens * columns <= self.numbers.len(), "made for fewer activations");
         self.columns = columns;
         self.kinds = [None; KINDS];
         for kind in kinds {
@@ -142,43 +159,26 @@ impl Activations {
         &Line::words(&self.thirds)[tile.token * row..(tile.token + tile.width) * row]
     }
 
-    /// The values of a tile, from group `group` of its columns on.
-    pub fn values(&self, tile: Tile, group: usize) -> &[i8] {
-        let at = tile.token * self.columns;
-        &self.values[at + group * GROUP * tile.width..at + tile.width * self.columns]
+    /// Bytes, 32 columns of a token together.
+    pub fn bytes(&self) -> View<'_> {
+        View { of: &self.bytes, kinds: &self.kinds, columns: self.columns }
     }
 
-    /// The scales of a tile, from span `span` of its columns on.
-    pub fn scales(&self, tile: Tile, span: usize) -> &[f32] {
-        let spans = self.columns.div_ceil(SPAN);
-        &self.scales[tile.token * spans + span * tile.width..(tile.token + tile.width) * spans]
-    }
-
-    /// The corrections of a tile, from group `group` of its columns on: minus the offset times each sum, or the sums.
-    ///
-    /// # Panics
-    /// If they were not asked for.
-    pub fn corrections(&self, kind: Correction, tile: Tile, group: usize) -> (&[i32], &[f32]) {
-        let index = self.kinds.iter().position(|&other| other == Some(kind)).expect("a kind that was asked for");
-        let groups = self.columns / kind.group;
-        let range = tile.token * groups + group * tile.width..(tile.token + tile.width) * groups;
-        let Corrections { offsets, sums } = &self.corrections[index];
-        (&offsets[range.clone()], &sums[range])
+    /// Bytes, 64 columns of a token together; only columns that are a multiple of 64 may be packed so.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+    pub fn tiles(&self) -> View<'_> {
+        View { of: &self.tiles, kinds: &self.kinds, columns: self.columns }
     }
 
     /// All rows, to be written by several workers.
     pub fn writer(&mut self) -> Writer<'_> {
-        let kinds = self.kinds;
-        let mut each = kinds.iter().zip(&mut self.corrections).map(|(kind, Corrections { offsets, sums })| {
-            kind.map(|kind| CorrectionsWriter { offsets: Disjoint::new(offsets), sums: Disjoint::new(sums), kind })
-        });
+        let (kinds, columns) = (self.kinds, self.columns);
         Writer {
             numbers: Disjoint::new(&mut self.numbers),
             thirds: Disjoint::new(Line::words_mut(&mut self.thirds)),
-            values: Disjoint::new(&mut self.values),
-            scales: Disjoint::new(&mut self.scales),
-            corrections: std::array::from_fn(|_| each.next().flatten()),
-            columns: self.columns,
+            bytes: self.bytes.writer(kinds, columns),
+            tiles: self.tiles.writer(kinds, columns),
+            columns,
         }
     }
 
@@ -187,8 +187,63 @@ impl Activations {
     pub fn value(&self, (rows, widest): (Rows, usize), token: usize, column: usize) -> f64 {
         let tile = rows.tile_of(token, widest);
         let (group, slot) = (column / GROUP, token - tile.token);
-        let scale = self.scales(tile, column / SPAN)[slot];
-        f64::from(self.values(tile, group)[slot * GROUP + column % GROUP]) * f64::from(scale)
+        let scale = self.bytes().scales(tile, column / SPAN)[slot];
+        f64::from(self.bytes().values(tile, group * GROUP)[slot * GROUP + column % GROUP]) * f64::from(scale)
+    }
+}
+
+impl Quantised {
+    /// Room for `values` activations in all, `32 << doubled` columns of a token together.
+    fn new(values: usize, doubled: u32) -> Self {
+        let corrections = [(); KINDS]
+            .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
+        let lines = values.div_ceil(size_of::<Line>());
+        Self {
+            values: vec![Line([0; LANES_MAX]); lines],
+            scales: vec![0.0; values.div_ceil(GROUP)],
+            corrections,
+            doubled,
+        }
+    }
+
+    /// All rows of so many columns, with these corrections, to be written.
+    fn writer(&mut self, kinds: [Option<Correction>; KINDS], columns: usize) -> Quantiser<'_> {
+        let mut each = kinds.iter().zip(&mut self.corrections).map(|(kind, Corrections { offsets, sums })| {
+            kind.map(|kind| CorrectionsWriter { offsets: Disjoint::new(offsets), sums: Disjoint::new(sums), kind })
+        });
+        Quantiser {
+            values: Disjoint::new(Line::bytes_mut(&mut self.values)),
+            scales: Disjoint::new(&mut self.scales),
+            corrections: std::array::from_fn(|_| each.next().flatten()),
+            doubled: self.doubled,
+            columns,
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    /// The values of a tile, from `column` on, the first of those that stand together.
+    pub fn values(self, tile: Tile, column: usize) -> &'a [i8] {
+        let at = tile.token * self.columns;
+        &Line::bytes(&self.of.values)[at + column * tile.width..at + tile.width * self.columns]
+    }
+
+    /// The scales of a tile, from span `span` of its columns on.
+    pub fn scales(self, tile: Tile, span: usize) -> &'a [f32] {
+        let spans = self.columns.div_ceil(SPAN);
+        &self.of.scales[tile.token * spans + span * tile.width..(tile.token + tile.width) * spans]
+    }
+
+    /// The corrections of a tile, from group `group` of its columns on: minus the offset times each sum, or the sums.
+    ///
+    /// # Panics
+    /// If they were not asked for.
+    pub fn corrections(self, kind: Correction, tile: Tile, group: usize) -> (&'a [i32], &'a [f32]) {
+        let index = self.kinds.iter().position(|&other| other == Some(kind)).expect("a kind that was asked for");
+        let groups = self.columns / kind.group;
+        let range = tile.token * groups + group * tile.width..(tile.token + tile.width) * groups;
+        let Corrections { offsets, sums } = &self.of.corrections[index];
+        (&offsets[range.clone()], &sums[range])
     }
 }
 
@@ -196,9 +251,19 @@ impl Activations {
 pub struct Writer<'a> {
     numbers: Disjoint<'a, f32>,
     thirds: Disjoint<'a, u32>,
+    /// Bytes, 32 columns of a token together.
+    pub bytes: Quantiser<'a>,
+    /// Bytes, 64 columns together.
+    pub tiles: Quantiser<'a>,
+    columns: usize,
+}
+
+/// All rows, to be quantised by several workers.
+pub struct Quantiser<'a> {
     values: Disjoint<'a, i8>,
     scales: Disjoint<'a, f32>,
     corrections: [Option<CorrectionsWriter<'a>>; KINDS],
+    doubled: u32,
     columns: usize,
 }
 
@@ -253,7 +318,9 @@ impl Writer<'_> {
             }
         }
     }
+}
 
+impl Quantiser<'_> {
     /// The place of a group's values.
     ///
     /// # Safety
@@ -261,7 +328,9 @@ impl Writer<'_> {
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
     unsafe fn values(&self, tile: Tile, token: usize, group: usize) -> &mut [i8; GROUP] {
-        let at = tile.token * (self.columns / GROUP) + group * tile.width + token - tile.token;
+        let (together, inside) = (group >> self.doubled, group & ((1 << self.doubled) - 1));
+        let place = ((together * tile.width + token - tile.token) << self.doubled) + inside;
+        let at = tile.token * (self.columns / GROUP) + place;
         // SAFETY: groups do not overlap, and this one is in use once by the caller's word.
         let values = unsafe { self.values.slice(at * GROUP..(at + 1) * GROUP) };
         values.try_into().expect("32 values")

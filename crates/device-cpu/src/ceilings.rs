@@ -86,7 +86,8 @@ pub(crate) fn operations(pool: &mut Pool, run: Loop) -> f64 {
     best
 }
 
-/// The widest arithmetic of an instruction set that a kernel for quantised weights could use.
+/// The widest arithmetic of an instruction set that a kernel for quantised weights could use: with AMX that of its vectors, which every
+/// type is multiplied with; the tiles that some types gain by have a limit of their own, five times as high.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn arithmetic(isa: Isa) -> (&'static str, Loop) {
     assert!(isa.is_supported(), "this CPU has no {}", isa.name());

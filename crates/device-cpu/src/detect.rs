@@ -10,7 +10,7 @@ use kauri_formats::Quant;
 
 #[cfg(target_arch = "aarch64")]
 use crate::aarch64::neon;
-use crate::activation::{self, Correction, Writer};
+use crate::activation::{self, Correction, Quantiser, Writer};
 use crate::attend::{self, Task, Tile};
 use crate::cache::{self, HeadMut, New};
 use crate::elementwise::{self, Turn};
@@ -104,12 +104,12 @@ type AddTurned = unsafe fn(&[f32], (usize, usize), &[f32], &mut [f32]);
 pub(crate) struct Compiled {
     /// Whether this CPU has the instructions.
     pub is_supported: fn() -> bool,
-    /// The products of a storage type with rows of so many columns, if it has a kernel.
-    pub strips: fn(Quant, usize) -> Option<Strips>,
+    /// The products of a storage type with rows of so many columns and about so many tokens, if it has a kernel.
+    pub strips: fn(Quant, usize, usize) -> Option<Strips>,
     /// Takes the sums of a strip where they belong, under the contract of [`product::finish`].
     pub finish: Finisher,
     /// Quantises one row of activations, which nobody else uses.
-    pub quantise: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
+    pub quantise: unsafe fn(&Quantiser<'_>, activation::Tile, usize, &[f32]),
     /// Splits one into thirds, under the same contract.
     pub split: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
     /// One tile of attention, whose rows no other worker writes.
@@ -141,7 +141,7 @@ pub(crate) struct Compiled {
 /// The formulas.
 static SCALAR: Compiled = Compiled {
     is_supported: || true,
-    strips: |_, _| None,
+    strips: |_, _, _| None,
     finish: |_, _, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
     quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
@@ -194,6 +194,9 @@ pub struct Strips {
 pub(crate) enum Packing {
     /// As bytes, with what makes up for how weights become bytes.
     Bytes(Correction),
+    /// As bytes for tile registers, with the sums of groups where there are minimums.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+    Tiles(Option<Correction>),
     /// As they are.
     Numbers,
     /// As three brain floating-point numbers each.
@@ -205,7 +208,7 @@ impl Packing {
     /// The bytes of a row of so many columns.
     pub(crate) fn bytes(self, columns: usize) -> usize {
         match self {
-            Self::Bytes(_) => columns,
+            Self::Bytes(_) | Self::Tiles(_) => columns,
             Self::Numbers => columns * size_of::<f32>(),
             Self::Thirds => columns * activation::THIRDS * size_of::<u16>(),
         }
@@ -215,6 +218,7 @@ impl Packing {
     pub(crate) fn correction(self) -> Option<Correction> {
         match self {
             Self::Bytes(correction) => Some(correction),
+            Self::Tiles(correction) => correction,
             Self::Numbers | Self::Thirds => None,
         }
     }
@@ -232,16 +236,17 @@ impl Kernels {
         self.isa
     }
 
-    /// The products of `quant` with rows of so many columns, if it has a kernel.
-    pub fn strips(self, quant: Quant, columns: usize) -> Option<Strips> {
-        (self.compiled.strips)(quant, columns)
+    /// The products of `quant` with rows of so many columns and about so many tokens, if it has a kernel: the same bits, and strips of
+    /// as many rows, whatever the number of tokens.
+    pub fn strips(self, quant: Quant, columns: usize, tokens: usize) -> Option<Strips> {
+        (self.compiled.strips)(quant, columns, tokens)
     }
 
     /// Quantises one row of a tile of activations.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub(crate) unsafe fn quantise(self, writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+    pub(crate) unsafe fn quantise(self, writer: &Quantiser<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.quantise)(writer, tile, token, x) };
     }

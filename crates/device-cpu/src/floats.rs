@@ -9,7 +9,7 @@ use kauri_formats::Quant;
 use crate::activation::{Activations, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, InRegisters, LANES_MAX, Multiply, NUMBERS, Panel, Part, Product, Scratch, Tiles, offsets,
+    self, Ahead, Fill, InRegisters, LANES_MAX, Multiply, NUMBERS, Panel, Part, Product, Scratch, Tiles, offsets,
 };
 use crate::vector::Vector;
 
@@ -148,7 +148,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
+impl<V: Vector, E: Element> Fill<V> for Numbers<E> {
     type Tiles = Sums;
     const PACKING: Packing = Packing::Numbers;
     const COLUMNS: usize = NUMBERS / (V::LANES * V::FLOAT_STRIPS);
@@ -180,7 +180,9 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
             }
         }
     }
+}
 
+impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
     #[inline(always)]
     unsafe fn single<const R: usize>(
         stored: &[u8],

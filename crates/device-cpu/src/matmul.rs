@@ -20,7 +20,10 @@ pub const TOGETHER: usize = activation::KINDS;
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Tokens of a block are a whole number of these: whole tiles of whatever width.
-const BLOCK_TOKENS: usize = 48;
+const BLOCK_TOKENS: usize = 96;
+
+/// Tokens that go with the block before them where no more are left: the last tile of all may reach so far back.
+const BLOCK_REST: usize = 8;
 
 /// Strips that a block meets before the next one does, where there are so many: their weights stay in the cache, too.
 const BLOCK_STRIPS: usize = 4;
@@ -105,14 +108,15 @@ struct Shared<'a> {
     to: usize,
 }
 
-/// The kernel of a product, if it has one.
-fn strips(kernels: Kernels, linear: &Linear<Weight>) -> Option<Strips> {
-    kernels.strips(linear.weight.matrix().quant, linear.columns as usize)
+/// The kernel of a product with about so many tokens, if it has one.
+fn strips(kernels: Kernels, linear: &Linear<Weight>, tokens: usize) -> Option<Strips> {
+    kernels.strips(linear.weight.matrix().quant, linear.columns as usize, tokens)
 }
 
 /// Whether both products can be computed together, as a job with a gate.
 pub fn go_together(kernels: Kernels, linear: &Linear<Weight>, gate: &Linear<Weight>) -> bool {
-    let rows = |linear| strips(kernels, linear).map(|strips| strips.rows);
+    // As many rows with any number of tokens.
+    let rows = |linear| strips(kernels, linear, 1).map(|strips| strips.rows);
     linear.rows == gate.rows && rows(linear) == rows(gate)
 }
 
@@ -137,7 +141,7 @@ pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, 
     let mut each = jobs.iter().flatten();
     let jobs: [Option<Shared<'_>>; TOGETHER] = std::array::from_fn(|_| {
         let (linear, gate, finish, out) = each.next()?;
-        Some(Shared::new(kernels, (*linear, *gate), *finish, out, (rows, 0)))
+        Some(Shared::new((kernels, tokens), (*linear, *gate), *finish, out, (rows, 0)))
     });
     let strips =
         || jobs.iter().flatten().filter_map(|job| job.strips).flat_map(|(own, gate)| [Some(own), gate]).flatten();
@@ -180,6 +184,8 @@ pub fn grouped<'a>(
     let kernels = scratch.kernels;
     let columns = group(0).linear.columns as usize;
     let out = Disjoint::new(out);
+    // Kernels of one kind for all of them: their input is packed together.
+    let kernels = (kernels, x.tokens / count);
     let shared = |index: usize| {
         let Group { linear, gate, tokens: (first, tokens), to } = group(index);
         let rows = Rows { first, tokens };
@@ -218,16 +224,17 @@ fn pack<I: Iterator<Item = Strips>>(
 ) {
     let (kernels, tokens) = (scratch.kernels, x.tokens);
     // The widest tiles of each packing: all kernels of one have the same.
-    let (mut bytes, mut numbers, mut thirds) = (None, None, None);
+    let (mut bytes, mut tiles, mut numbers, mut thirds) = (None, None, None, None);
     for strips in strips() {
         let widest = match strips.packing {
             Packing::Bytes(_) => &mut bytes,
+            Packing::Tiles(_) => &mut tiles,
             Packing::Numbers => &mut numbers,
             Packing::Thirds => &mut thirds,
         };
         *widest = Some(strips.tokens);
     }
-    if bytes.or(numbers).or(thirds).is_none() {
+    if bytes.or(tiles).or(numbers).or(thirds).is_none() {
         return;
     }
     scratch.activations.begin(tokens, columns, strips().filter_map(|strips| strips.packing.correction()));
@@ -243,7 +250,10 @@ fn pack<I: Iterator<Item = Strips>>(
             // SAFETY: tokens are shared out without overlap.
             unsafe {
                 if let Some(widest) = bytes {
-                    kernels.quantise(&writer, rows.tile_of(token, widest), token, x);
+                    kernels.quantise(&writer.bytes, rows.tile_of(token, widest), token, x);
+                }
+                if let Some(widest) = tiles {
+                    kernels.quantise(&writer.tiles, rows.tile_of(token, widest), token, x);
                 }
                 if let Some(widest) = numbers {
                     writer.pack(rows.tile_of(token, widest), token, x);
@@ -308,17 +318,18 @@ impl<'a> Memory<'a> {
 }
 
 impl<'a> Shared<'a> {
-    /// What all workers see of a job: a product and the one that goes with it, where the sums go, the rows of the input and the
-    /// place of the first.
+    /// What all workers see of a job: kernels for about so many tokens, a product and the one that goes with it, where the sums go, the
+    /// rows of the input and the place of the first.
     fn new(
-        kernels: Kernels,
+        (kernels, about): (Kernels, usize),
         (linear, gate): (&'a Linear<Weight>, Option<&'a Linear<Weight>>),
         finish: Finish,
         out: &'a Disjoint<'a, f32>,
         (tokens, to): (Rows, usize),
     ) -> Self {
         assert!(gate.is_none_or(|gate| go_together(kernels, linear, gate)), "a gate that goes with its product");
-        let strips = strips(kernels, linear).map(|own| (own, gate.and_then(|gate| strips(kernels, gate))));
+        let strips =
+            strips(kernels, linear, about).map(|own| (own, gate.and_then(|gate| strips(kernels, gate, about))));
         Self { linear, gate, strips, finish, out, tokens, to }
     }
 
@@ -340,8 +351,11 @@ impl<'a> Shared<'a> {
                 let block = self.block();
                 let all = self.tokens.first..self.tokens.first + self.tokens.tokens;
                 for start in units.clone().step_by(BLOCK_STRIPS) {
-                    for first in all.clone().step_by(block) {
-                        let tokens = Rows { first, tokens: block.min(all.end - first) };
+                    let mut first = all.start;
+                    while first < all.end {
+                        let left = all.end - first;
+                        let tokens = Rows { first, tokens: if left < block + BLOCK_REST { left } else { block } };
+                        first += tokens.tokens;
                         for strip in start..units.end.min(start + BLOCK_STRIPS) {
                             // SAFETY: the caller's contract is the same.
                             unsafe { self.strip(strips, strip, tokens, worker) };

@@ -1,7 +1,8 @@
 //! The one integer kernel: packed rows times quantised activations, for a token as for a thousand.
 //!
 //! A panel holds unsigned bytes, four columns of every row beside each other. Sums inside a group are integers, exact in any order;
-//! the scaled sums run over the groups of a span of activations in order, and over the spans.
+//! the scaled sums run over the groups of a span of activations in order, and over the spans. Where the scales of groups are whole
+//! numbers, times one of the block, the sum over a span is an integer, too, exact in any order and by any instructions.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -9,8 +10,9 @@ use std::ops::Range;
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, CHUNK, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, Scratch, Tiles, offsets,
+    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, Scratch, Tiles, offsets,
 };
+use crate::quant::written_out;
 use crate::vector::Vector;
 
 /// What products have to know of a panel: storage types of the same form share theirs.
@@ -21,6 +23,20 @@ pub trait Form {
     const WIDE: bool;
     /// Whether a group has a minimum that is subtracted. Otherwise values were raised to make them unsigned.
     const MINIMUM: bool;
+    /// What the scales of groups are.
+    const SCALES: Scales;
+}
+
+/// What the scales of groups are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Scales {
+    /// Numbers.
+    Numbers,
+    /// Whole numbers, times a number of the block's. The products of a span's values with activations, times them, add up to less than
+    /// 2^24: sums are exact as numbers.
+    Small,
+    /// The same but larger, under 2^31: sums are exact as integers.
+    Large,
 }
 
 /// Groups of so many values raised to bytes under 128.
@@ -30,6 +46,7 @@ impl<const GROUP: usize> Form for Raised<GROUP> {
     const GROUP: usize = GROUP;
     const WIDE: bool = false;
     const MINIMUM: bool = false;
+    const SCALES: Scales = Scales::Numbers;
 }
 
 /// Groups of so many signed bytes, raised by 128.
@@ -39,6 +56,7 @@ impl<const GROUP: usize> Form for Wide<GROUP> {
     const GROUP: usize = GROUP;
     const WIDE: bool = true;
     const MINIMUM: bool = false;
+    const SCALES: Scales = Scales::Numbers;
 }
 
 /// Groups of so many values above a minimum.
@@ -48,6 +66,27 @@ impl<const GROUP: usize> Form for WithMinimum<GROUP> {
     const GROUP: usize = GROUP;
     const WIDE: bool = false;
     const MINIMUM: bool = true;
+    const SCALES: Scales = Scales::Numbers;
+}
+
+/// The same with scales that are small whole numbers.
+pub struct Small<F>(PhantomData<F>);
+
+impl<F: Form> Form for Small<F> {
+    const GROUP: usize = F::GROUP;
+    const WIDE: bool = F::WIDE;
+    const MINIMUM: bool = F::MINIMUM;
+    const SCALES: Scales = Scales::Small;
+}
+
+/// The same with scales that are large whole numbers.
+pub struct Large<F>(PhantomData<F>);
+
+impl<F: Form> Form for Large<F> {
+    const GROUP: usize = F::GROUP;
+    const WIDE: bool = F::WIDE;
+    const MINIMUM: bool = F::MINIMUM;
+    const SCALES: Scales = Scales::Large;
 }
 
 /// How one storage type becomes a panel.
@@ -79,11 +118,17 @@ pub trait Sink<V: Vector> {
     /// `index` is under a quarter of the block's columns.
     unsafe fn columns(&mut self, index: usize, bytes: V::Bytes);
 
-    /// Takes the scale of a group.
+    /// Takes the scale of a group; before its columns, where it is a whole number.
     ///
     /// # Safety
     /// `group` is one of the block's groups.
     unsafe fn scale(&mut self, group: usize, scale: V::Float);
+
+    /// Takes the block's scale, where those of groups are whole numbers, before them.
+    ///
+    /// # Safety
+    /// They are.
+    unsafe fn block_scale(&mut self, scale: V::Float);
 
     /// Takes the minimum of a group.
     ///
@@ -92,14 +137,37 @@ pub trait Sink<V: Vector> {
     unsafe fn minimum(&mut self, group: usize, minimum: V::Float);
 }
 
+/// What the scales of groups are to products by the vectors `V`: numbers, where sums need not be integers.
+const fn scales<V: Vector, F: Form>() -> Scales {
+    if V::WHOLE { F::SCALES } else { Scales::Numbers }
+}
+
+/// The scale of a group, of a block whose own is `block`: with that, where it is a number to products and a whole number to the block.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn scale_in<V: Vector, F: Form>(block: V::Float, scale: V::Float) -> V::Float {
+    match (F::SCALES, scales::<V, F>()) {
+        // SAFETY: the caller's contract is the same.
+        (Scales::Small | Scales::Large, Scales::Numbers) => unsafe { V::mul(block, scale) },
+        (Scales::Numbers | Scales::Small | Scales::Large, _) => scale,
+    }
+}
+
 /// A block's place in the panel.
-struct Place {
+struct Place<V: Vector, F> {
     bytes: *mut u8,
     scales: *mut f32,
     minimums: *mut f32,
+    /// Where its own scale goes, once for each of so many spans.
+    blocks: *mut f32,
+    spans: usize,
+    block: V::Float,
+    form: PhantomData<F>,
 }
 
-impl<V: Vector> Sink<V> for Place {
+impl<V: Vector, F: Form> Sink<V> for Place<V, F> {
     #[inline(always)]
     unsafe fn columns(&mut self, index: usize, bytes: V::Bytes) {
         // SAFETY: inside the block by the caller's word.
@@ -109,7 +177,16 @@ impl<V: Vector> Sink<V> for Place {
     #[inline(always)]
     unsafe fn scale(&mut self, group: usize, scale: V::Float) {
         // SAFETY: inside the block by the caller's word.
-        unsafe { V::store(scale, self.scales.add(group * V::LANES)) };
+        unsafe { V::store(scale_in::<V, F>(self.block, scale), self.scales.add(group * V::LANES)) };
+    }
+
+    #[inline(always)]
+    unsafe fn block_scale(&mut self, scale: V::Float) {
+        self.block = scale;
+        for span in 0..if matches!(scales::<V, F>(), Scales::Numbers) { 0 } else { self.spans } {
+            // SAFETY: inside the block.
+            unsafe { V::store(scale, self.blocks.add(span * V::LANES)) };
+        }
     }
 
     #[inline(always)]
@@ -120,7 +197,7 @@ impl<V: Vector> Sink<V> for Place {
 }
 
 /// Most groups of a block.
-const GROUPS_MAX: usize = 16;
+pub const GROUPS_MAX: usize = 16;
 /// Most spans of a block.
 const SPANS_MAX: usize = 2;
 
@@ -135,6 +212,7 @@ struct Meeting<'a, V: Vector, U> {
     sums: &'a mut [[V::Int; GROUPS_MAX]; 2],
     scales: &'a mut [V::Float; GROUPS_MAX],
     minimums: &'a mut [V::Float; GROUPS_MAX],
+    block: &'a mut V::Float,
     unpack: PhantomData<U>,
 }
 
@@ -162,7 +240,12 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
     #[inline(always)]
     unsafe fn scale(&mut self, group: usize, scale: V::Float) {
         // SAFETY: one of the block's groups by the caller's word.
-        unsafe { *self.scales.get_unchecked_mut(group) = scale };
+        unsafe { *self.scales.get_unchecked_mut(group) = scale_in::<V, U::Form>(*self.block, scale) };
+    }
+
+    #[inline(always)]
+    unsafe fn block_scale(&mut self, scale: V::Float) {
+        *self.block = scale;
     }
 
     #[inline(always)]
@@ -186,7 +269,7 @@ const fn columns_max(strips: usize) -> usize {
     CHUNK / strips
 }
 
-impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
+impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
     type Tiles = Sums<U::Form>;
     const PACKING: Packing = Packing::Bytes(correction::<U>());
     const COLUMNS: usize = columns_max(V::STRIPS);
@@ -210,10 +293,14 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
                 // SAFETY: the places lie in the panel, whose parts are sized for the smallest group; the stored block lies in
                 // each of the rows that the offsets lead to.
                 unsafe {
-                    let mut out = Place {
+                    let mut out = Place::<V, U::Form> {
                         bytes: panel.bytes.as_mut_ptr().add(column * V::LANES),
                         scales: panel.scales.as_mut_ptr().add(group),
                         minimums: panel.minimums.as_mut_ptr().add(group),
+                        blocks: panel.blocks.as_mut_ptr().add(column / SPAN * V::LANES),
+                        spans: const { U::COLUMNS / SPAN },
+                        block: V::float(1.0),
+                        form: PhantomData,
                     };
                     ahead.ask::<V>(each);
                     U::unpack::<V>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut out);
@@ -221,7 +308,9 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
             }
         }
     }
+}
 
+impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     #[inline(always)]
     unsafe fn single<const R: usize>(
         stored: &[u8],
@@ -234,7 +323,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         // A few blocks to a span, or a few spans to a block.
         let run = const { SPAN.div_ceil(U::COLUMNS) };
         let blocks = row_bytes / U::BYTES;
-        let packing = <Self as Multiply<V>>::PACKING;
+        let packing = <Self as Fill<V>>::PACKING;
         let input = <Sums<U::Form> as InRegisters<V>>::input(x, packing, 0..blocks * U::COLUMNS, tile, 0);
         // SAFETY: the rows and the input hold the blocks and the spans; the rest is the caller's contract.
         unsafe {
@@ -281,11 +370,11 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
         const { assert!(columns_max(V::STRIPS).is_multiple_of(SPAN), "parts of whole spans") };
         let correction = packing.correction().expect("weights become bytes");
         assert_eq!(correction.group, F::GROUP, "corrections of another form");
-        let group = columns.start / activation::GROUP;
+        let x = x.bytes();
         let (spans, groups, width) = (columns.len().div_ceil(SPAN), columns.len() / F::GROUP, tile.width);
         let (offsets, sums) = x.corrections(correction, tile, columns.start / F::GROUP);
         Input {
-            values: x.values(tile, group)[first * activation::GROUP..columns.len() * width].as_ptr(),
+            values: x.values(tile, columns.start)[first * activation::GROUP..columns.len() * width].as_ptr(),
             scales: x.scales(tile, columns.start / SPAN)[first..spans * width].as_ptr(),
             offsets: offsets[first..groups * width].as_ptr(),
             sums: sums[first..groups * width].as_ptr(),
@@ -304,19 +393,106 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
         let groups = part.columns / F::GROUP;
         let each = ahead.each(groups);
         for span in 0..groups.div_ceil(SPAN / F::GROUP) {
+            let numbers = span * (SPAN / F::GROUP)..groups.min((span + 1) * (SPAN / F::GROUP));
             // SAFETY: the caller's contract is the same, and the part has the groups and the span.
             unsafe {
-                let mut partial = [[V::float(0.0); T]; R];
-                for number in span * (SPAN / F::GROUP)..groups.min((span + 1) * (SPAN / F::GROUP)) {
+                let mut partial = [[Partial::<V>::zero(); T]; R];
+                for number in numbers.clone() {
                     ahead.ask::<V>(each);
                     group::<V, F, R, T>(part.columns, panel, input, number, &mut partial);
                 }
-                for t in 0..T {
-                    let scale = V::float(*input.scales.add(span * input.width + t));
-                    for r in 0..R {
-                        total[r][t] = V::mul_add(partial[r][t], scale, total[r][t]);
+                for r in 0..R {
+                    let block = match scales::<V, F>() {
+                        Scales::Numbers => V::float(1.0),
+                        Scales::Small | Scales::Large => {
+                            V::load(panel.blocks.as_ptr().add((r * part.columns / SPAN + span) * V::LANES))
+                        }
+                    };
+                    let minimums = panel.minimums.as_ptr().add((r * groups + numbers.start) * V::LANES);
+                    let mut values = [V::float(0.0); T];
+                    for t in 0..T {
+                        values[t] = partial[r][t].of_block::<F>(block);
+                    }
+                    if has_own_minimums::<V, F>() {
+                        for index in 0..numbers.len() {
+                            let minimum = V::load(minimums.add(index * V::LANES));
+                            for t in 0..T {
+                                let sum = *input.sums.add((numbers.start + index) * input.width + t);
+                                values[t] = V::sub_mul(minimum, V::float(sum), values[t]);
+                            }
+                        }
+                    }
+                    for t in 0..T {
+                        let scale = V::float(*input.scales.add(span * input.width + t));
+                        total[r][t] = V::mul_add(values[t], scale, total[r][t]);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Whether minimums are subtracted from the sum of a span, and not each from that of its group.
+const fn has_own_minimums<V: Vector, F: Form>() -> bool {
+    F::MINIMUM && !matches!(scales::<V, F>(), Scales::Numbers)
+}
+
+/// The scaled sums of the first groups of a span, up to the scales of block and activations.
+#[derive(Clone, Copy)]
+struct Partial<V: Vector> {
+    number: V::Float,
+    /// Instead of it, where scales are large whole numbers.
+    integer: V::Int,
+}
+
+impl<V: Vector> Partial<V> {
+    /// Of no groups.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's contract is the same.
+        unsafe { Self { number: V::float(0.0), integer: V::int(0) } }
+    }
+
+    /// Adds a group's. `parts` are the integer, the scale and the minimum; `sum` is where the sum of its activations stands, if there are
+    /// minimums.
+    ///
+    /// # Safety
+    /// It stands there; the CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn add<F: Form>(&mut self, sum: *const f32, parts: (V::Int, V::Float, V::Float)) {
+        let (integer, scale, minimum) = parts;
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            match scales::<V, F>() {
+                Scales::Numbers => {
+                    self.number = V::mul_add(V::to_float(integer), scale, self.number);
+                    if F::MINIMUM {
+                        self.number = V::sub_mul(minimum, V::float(*sum), self.number);
+                    }
+                }
+                Scales::Small => self.number = V::mul_add(V::to_float(integer), scale, self.number),
+                Scales::Large => {
+                    self.integer = V::add_ints(self.integer, V::mul_ints(integer, V::to_int(scale)));
+                }
+            }
+        }
+    }
+
+    /// The sum of all groups, before minimums of their own are subtracted.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn of_block<F: Form>(self, block: V::Float) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            match scales::<V, F>() {
+                Scales::Numbers => self.number,
+                Scales::Small => V::mul(block, self.number),
+                Scales::Large => V::mul(block, V::to_float(self.integer)),
             }
         }
     }
@@ -342,7 +518,7 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
     panel: &Panel,
     input: &Input,
     number: usize,
-    total: &mut [[V::Float; T]; R],
+    partial: &mut [[Partial<V>; T]; R],
 ) {
     let (together, first) = (number * F::GROUP / activation::GROUP, number * F::GROUP % activation::GROUP);
     // SAFETY: panel and input have the group, of `F::GROUP` columns.
@@ -375,11 +551,14 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
         for r in 0..R {
             let place = (r * columns / F::GROUP + number) * V::LANES;
             let scale = V::load(panel.scales.as_ptr().add(place));
-            let minimum = if F::MINIMUM { V::load(panel.minimums.as_ptr().add(place)) } else { scale };
+            let minimum = if F::MINIMUM && !has_own_minimums::<V, F>() {
+                V::load(panel.minimums.as_ptr().add(place))
+            } else {
+                scale
+            };
             for t in 0..T {
                 let sums = input.sums.add(number * input.width + t);
-                let parts = (sum[r][t], scale, minimum);
-                total[r][t] = scaled::<V, F>(sums, parts, total[r][t]);
+                partial[r][t].add::<F>(sums, (sum[r][t], scale, minimum));
             }
         }
     }
@@ -397,14 +576,16 @@ unsafe fn meet<V: Vector, U: Unpack>(
     offsets: &[i32; LANES_MAX],
     input: &Input,
     number: usize,
-    partial: &mut [V::Float; SPANS_MAX],
+    values: &mut [V::Float; SPANS_MAX],
 ) {
     let groups = const { U::COLUMNS / U::Form::GROUP };
     const { assert!(U::COLUMNS <= GROUPS_MAX * U::Form::GROUP && U::COLUMNS <= SPANS_MAX * SPAN, "room for the block") };
+    const { assert!(is_whole::<U>(), "spans of one block's scale") };
     // SAFETY: the caller's contract is the same.
     unsafe {
         let mut sums = [[V::int(0); GROUPS_MAX]; 2];
         let (mut scales, mut minimums) = ([V::float(0.0); GROUPS_MAX], [V::float(0.0); GROUPS_MAX]);
+        let mut block = V::float(1.0);
         for group in 0..groups {
             sums[0][group] = begun::<V, U::Form>(input, number * groups + group);
         }
@@ -415,16 +596,37 @@ unsafe fn meet<V: Vector, U: Unpack>(
             sums: &mut sums,
             scales: &mut scales,
             minimums: &mut minimums,
+            block: &mut block,
             unpack: PhantomData,
         };
         U::unpack::<V>(base, offsets, &mut meeting);
-        for group in 0..groups {
-            let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
-            let span = group * U::Form::GROUP / SPAN;
-            let sums = input.sums.add(number * groups + group);
-            partial[span] = scaled::<V, U::Form>(sums, parts, partial[span]);
+        let mut partial = [Partial::<V>::zero(); SPANS_MAX];
+        for span in 0..SPANS_MAX {
+            partial[span].number = values[span];
+        }
+        written_out!(group in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+            if group < groups {
+                let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
+                let sums = input.sums.add(number * groups + group);
+                partial[group * U::Form::GROUP / SPAN].add::<U::Form>(sums, parts);
+            }
+        });
+        for span in 0..SPANS_MAX {
+            values[span] = partial[span].of_block::<U::Form>(block);
+        }
+        if has_own_minimums::<V, U::Form>() {
+            for group in 0..groups {
+                let sum = V::float(*input.sums.add(number * groups + group));
+                let span = group * U::Form::GROUP / SPAN;
+                values[span] = V::sub_mul(minimums[group], sum, values[span]);
+            }
         }
     }
+}
+
+/// Whether a block with whole scales is whole spans, so that each of them has one block's scale.
+const fn is_whole<U: Unpack>() -> bool {
+    matches!(U::Form::SCALES, Scales::Numbers) || U::COLUMNS.is_multiple_of(SPAN)
 }
 
 /// What the sum of a group starts with: what makes up for weights that were raised to unsigned bytes. `index` is that of the group
@@ -438,25 +640,6 @@ unsafe fn begun<V: Vector, F: Form>(input: &Input, index: usize) -> V::Int {
     unsafe {
         let raised = !(F::MINIMUM || F::WIDE && V::SIGNED);
         V::int(if raised { *input.offsets.add(index) } else { 0 })
-    }
-}
-
-/// Adds a group's sum to those before it, up to the scale of its activations. `parts` are the integer, the scale and the minimum; `sum` is
-/// where the sum of its activations stands, if there are minimums.
-///
-/// # Safety
-/// It stands there; the CPU has the instructions of `V`.
-#[inline(always)]
-unsafe fn scaled<V: Vector, F: Form>(
-    sum: *const f32,
-    parts: (V::Int, V::Float, V::Float),
-    total: V::Float,
-) -> V::Float {
-    let (integer, scale, minimum) = parts;
-    // SAFETY: the caller's contract is the same.
-    unsafe {
-        let total = V::mul_add(V::to_float(integer), scale, total);
-        if F::MINIMUM { V::sub_mul(minimum, V::float(*sum), total) } else { total }
     }
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use kauri_arch::Activation;
 
-use crate::activation::{Activations, Rows, Tile};
+use crate::activation::{Activations, Rows, SPAN, Tile};
 use crate::detect::Packing;
 use crate::elementwise;
 use crate::pool::Disjoint;
@@ -35,8 +35,8 @@ pub const NUMBERS: usize = 8192;
 /// Lines of a panel for tile registers: 64 KiB.
 pub const LINES: usize = 1024;
 
-/// How weights of one storage type are multiplied.
-pub trait Multiply<V: Vector> {
+/// How weights of one storage type are unpacked.
+pub trait Fill<V: Vector> {
     /// What meets tokens with what is unpacked: compiled once for all storage types whose panels look alike.
     type Tiles: Tiles<V>;
     /// How it takes activations.
@@ -58,7 +58,10 @@ pub trait Multiply<V: Vector> {
     /// `stored` holds one row or more of `row_bytes` bytes; `columns` are at most [`Self::COLUMNS`] and begin with a block; the CPU
     /// has the instructions of `V`.
     unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, ahead: Ahead, panel: &mut Panel);
+}
 
+/// How they are multiplied with one token, too.
+pub trait Multiply<V: Vector>: Fill<V> {
     /// The sums of the only token of a tile, without a panel; the same bits. Asks for `ahead` meanwhile.
     ///
     /// # Safety
@@ -182,6 +185,8 @@ pub struct Panel {
     pub scales: Vec<f32>,
     /// The same.
     pub minimums: Vec<f32>,
+    /// Scales of blocks whose groups have whole ones: (vectors of rows, spans, lanes).
+    pub blocks: Vec<f32>,
     /// Floating-point weights: (vectors of rows, columns, lanes).
     pub numbers: Vec<f32>,
     /// Weights for tile registers, as they are stored: (columns / 32, rows).
@@ -213,7 +218,19 @@ impl Line {
         unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES_MAX) }
     }
 
+    /// Their signed bytes.
+    pub fn bytes(lines: &[Self]) -> &[i8] {
+        // SAFETY: a line is its bytes and nothing else, and any bits make a signed byte.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
+    }
+
     /// The same, to be written.
+    pub fn bytes_mut(lines: &mut [Self]) -> &mut [i8] {
+        // SAFETY: as above, and any bytes make a line.
+        unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), size_of_val(lines)) }
+    }
+
+    /// The words, to be written.
     pub fn words_mut(lines: &mut [Self]) -> &mut [u32] {
         // SAFETY: as above, and any words make a line.
         unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES_MAX) }
@@ -228,6 +245,7 @@ impl Scratch {
             bytes: vec![0; CHUNK * LANES_MAX],
             scales: vec![0.0; groups],
             minimums: vec![0.0; groups],
+            blocks: vec![0.0; CHUNK / SPAN * LANES_MAX],
             numbers: vec![0.0; NUMBERS],
             lines: vec![Line([0; LANES_MAX]); LINES],
         };
@@ -276,7 +294,7 @@ pub struct Part {
 }
 
 /// Rows of a strip.
-pub const fn height<V: Vector, M: Multiply<V>>() -> usize {
+pub const fn height<V: Vector, M: Fill<V>>() -> usize {
     V::LANES * M::Tiles::STRIPS
 }
 
@@ -292,21 +310,40 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(
     scratch: &mut Scratch,
     meet: Meeter,
 ) {
+    if product.tokens.tokens > 1 {
+        // SAFETY: the caller's contract is the same.
+        return unsafe { parts::<V, M>(product, strip, scratch, meet) };
+    }
+    let (rows, stored) = rows_of::<V, M>(product, strip);
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        match M::Tiles::STRIPS {
+            1 => single::<V, M, 1>(product, &rows, stored, scratch),
+            2 => single::<V, M, 2>(product, &rows, stored, scratch),
+            4 => single::<V, M, 4>(product, &rows, stored, scratch),
+            other => unreachable!("{other} strips"),
+        }
+    }
+}
+
+/// The rows of strip number `strip`, and where they are stored.
+#[inline(always)]
+fn rows_of<'a, V: Vector, M: Fill<V>>(product: &Product<'a>, strip: usize) -> (Range<usize>, &'a [u8]) {
     let row_bytes = M::row_bytes(product.columns);
     let first = strip * height::<V, M>();
     let rows = first..product.rows.min(first + height::<V, M>());
     let stored = &product.matrix[rows.start * row_bytes..rows.end * row_bytes];
-    if product.tokens.tokens == 1 {
-        // SAFETY: the caller's contract is the same.
-        return unsafe {
-            match M::Tiles::STRIPS {
-                1 => single::<V, M, 1>(product, &rows, stored, scratch),
-                2 => single::<V, M, 2>(product, &rows, stored, scratch),
-                4 => single::<V, M, 4>(product, &rows, stored, scratch),
-                other => unreachable!("{other} strips"),
-            }
-        };
-    }
+    (rows, stored)
+}
+
+/// [`strip`] by parts that are unpacked to a panel, for any number of tokens.
+///
+/// # Safety
+/// As [`strip`].
+#[inline(always)]
+pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, scratch: &mut Scratch, meet: Meeter) {
+    let row_bytes = M::row_bytes(product.columns);
+    let (rows, stored) = rows_of::<V, M>(product, strip);
     let tokens = product.tokens.tokens;
     let most = if tokens > FEW { M::COLUMNS } else { M::COLUMNS_FOR_FEW };
     let mut start = 0;

@@ -14,6 +14,8 @@ macro_rules! written_out {
     };
 }
 
+pub(crate) use written_out;
+
 mod halves;
 mod iq1_m;
 mod iq1_s;
@@ -29,15 +31,15 @@ mod nvfp4;
 mod points;
 mod q1_0;
 mod q2_0;
-mod q2_k;
-mod q3_k;
+pub mod q2_k;
+pub mod q3_k;
 mod q4_0;
 mod q4_1;
-mod q4_k;
+pub mod q4_k;
 mod q5_0;
 mod q5_1;
-mod q5_k;
-mod q6_k;
+pub mod q5_k;
+pub mod q6_k;
 mod q8_0;
 mod scales;
 mod tq1_0;

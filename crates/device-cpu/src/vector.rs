@@ -23,6 +23,9 @@ pub unsafe trait Vector: Copy {
     const EIGHT: bool;
     /// Whether [`Self::dot_signed`] is quicker than [`Self::dot`].
     const SIGNED: bool;
+    /// Whether sums of codes times whole scales are integers over a whole span, as tiles add them up. Vectors alone are quicker with scales that are
+    /// numbers.
+    const WHOLE: bool = false;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.
@@ -78,8 +81,12 @@ pub unsafe trait Vector: Copy {
     unsafe fn int(value: i32) -> Self::Int;
     /// Sum; wraps.
     unsafe fn add_ints(a: Self::Int, b: Self::Int) -> Self::Int;
+    /// Product; wraps.
+    unsafe fn mul_ints(a: Self::Int, b: Self::Int) -> Self::Int;
     /// Integers to numbers.
     unsafe fn to_float(value: Self::Int) -> Self::Float;
+    /// Whole numbers of less than 24 bits to integers.
+    unsafe fn to_int(value: Self::Float) -> Self::Int;
 
     // Bytes.
 

@@ -11,7 +11,7 @@ macro_rules! compile {
             use kauri_arch::{Activation, Norm};
             use kauri_device::{Sequence, Weight, formula};
 
-            use $crate::activation::{self, GROUP, Writer};
+            use $crate::activation::{self, GROUP, Quantiser};
             use $crate::attend::{self, Task, Tile};
             use $crate::detect::{Compiled, Kernels, Strips};
             use $crate::floats::{self, Element, Numbers};
@@ -73,7 +73,7 @@ macro_rules! compile {
             /// # Safety
             /// The CPU has the instructions; no other use of the row of `token`.
             $(#[target_feature(enable = $feature)])+
-            unsafe fn quantise(writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+            unsafe fn quantise(writer: &Quantiser<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
                 // SAFETY: the caller's contract is the same.
                 unsafe { writer.quantise_with::<$vector>(tile, token, x) };
             }
@@ -148,7 +148,7 @@ macro_rules! compile {
 
             Compiled {
                 is_supported: || $(std::arch::$detected!($feature))&&+,
-                strips: |quant, columns| {
+                strips: |quant, columns, _| {
                     let bytes = quant::visit(quant, Strip).filter(|_| columns.is_multiple_of(GROUP));
                     bytes.or_else(|| floats::visit(quant, Strip))
                 },

@@ -1,6 +1,6 @@
 //! `Q2_K`: sixteen groups of 16 values of two bits, each with a scale and a minimum of four bits.
 
-use crate::panel::{Sink, Unpack, WithMinimum};
+use crate::panel::{Sink, Small, Unpack, WithMinimum};
 use crate::vector::Vector;
 
 use super::scales;
@@ -9,7 +9,7 @@ use super::scales;
 pub struct Q2K;
 
 impl Unpack for Q2K {
-    type Form = WithMinimum<16>;
+    type Form = Small<WithMinimum<16>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 84;
     const OFFSET: i32 = 0;
@@ -20,12 +20,13 @@ impl Unpack for Q2K {
         unsafe {
             let header = V::gather(base.add(80), offsets);
             let (scale, minimum) = (V::half_to_float::<0>(header), V::half_to_float::<1>(header));
+            out.block_scale(scale);
             let four_bits = V::byte(0x0f);
             for (four, bytes) in V::columns16(base, offsets).into_iter().enumerate() {
                 let scales = scales::unsigned::<V>(V::and(bytes, four_bits));
                 let minimums = scales::unsigned::<V>(V::and(V::shift_right::<4>(bytes), four_bits));
                 for group in 0..4 {
-                    out.scale(4 * four + group, V::mul(scale, scales[group]));
+                    out.scale(4 * four + group, scales[group]);
                     out.minimum(4 * four + group, V::mul(minimum, minimums[group]));
                 }
             }

@@ -1,6 +1,6 @@
 //! `Q3_K`: sixteen groups of 16 values of three bits, each with a scale of six bits.
 
-use crate::panel::{Raised, Sink, Unpack};
+use crate::panel::{Large, Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::scales;
@@ -9,7 +9,7 @@ use super::scales;
 pub struct Q3K;
 
 impl Unpack for Q3K {
-    type Form = Raised<16>;
+    type Form = Large<Raised<16>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 110;
     const OFFSET: i32 = 4;
@@ -53,8 +53,7 @@ unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &m
     unsafe {
         // Two bytes that belong to the values, twelve of scales, two of the scale of scales.
         let [a, b, c, d] = V::columns16(base.add(94), offsets);
-        let scale = V::half_to_float::<1>(d);
-        let zero = V::mul(scale, V::float(-32.0));
+        out.block_scale(V::half_to_float::<1>(d));
         let first = V::or(V::shift_right::<16>(a), V::shift_left::<16>(b));
         let second = V::or(V::shift_right::<16>(b), V::shift_left::<16>(c));
         let tops = V::or(V::shift_right::<16>(c), V::shift_left::<16>(d));
@@ -67,7 +66,7 @@ unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &m
         ];
         for (four, bytes) in fours.into_iter().enumerate() {
             for (index, stored) in scales::unsigned::<V>(bytes).into_iter().enumerate() {
-                out.scale(4 * four + index, V::mul_add(scale, stored, zero));
+                out.scale(4 * four + index, V::sub(stored, V::float(32.0)));
             }
         }
     }

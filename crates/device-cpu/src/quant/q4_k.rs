@@ -1,6 +1,6 @@
 //! `Q4_K`: eight groups of 32 values of four bits, each with a scale and a minimum of six bits.
 
-use crate::panel::{Sink, Unpack, WithMinimum};
+use crate::panel::{Sink, Small, Unpack, WithMinimum};
 use crate::vector::Vector;
 
 use super::scales;
@@ -9,7 +9,7 @@ use super::scales;
 pub struct Q4K;
 
 impl Unpack for Q4K {
-    type Form = WithMinimum<32>;
+    type Form = Small<WithMinimum<32>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 144;
     const OFFSET: i32 = 0;
@@ -46,10 +46,11 @@ pub(super) unsafe fn scales_and_minimums<V: Vector>(base: *const u8, offsets: &[
         let scales = [V::and(a, six), V::or(V::and(c, four), V::and(V::shift_right::<2>(a), two))];
         let minimums =
             [V::and(b, six), V::or(V::and(V::shift_right::<4>(c), four), V::and(V::shift_right::<2>(b), two))];
+        out.block_scale(scale);
         for half in 0..2 {
             let (scales, minimums) = (scales::unsigned::<V>(scales[half]), scales::unsigned::<V>(minimums[half]));
             for index in 0..4 {
-                out.scale(4 * half + index, V::mul(scale, scales[index]));
+                out.scale(4 * half + index, scales[index]);
                 out.minimum(4 * half + index, V::mul(minimum, minimums[index]));
             }
         }

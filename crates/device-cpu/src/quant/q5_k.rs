@@ -1,6 +1,6 @@
 //! `Q5_K`: eight groups of 32 values of five bits, each with a scale and a minimum of six bits.
 
-use crate::panel::{Sink, Unpack, WithMinimum};
+use crate::panel::{Large, Sink, Unpack, WithMinimum};
 use crate::vector::Vector;
 
 use super::q4_k::scales_and_minimums;
@@ -9,7 +9,7 @@ use super::q4_k::scales_and_minimums;
 pub struct Q5K;
 
 impl Unpack for Q5K {
-    type Form = WithMinimum<32>;
+    type Form = Large<WithMinimum<32>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 176;
     const OFFSET: i32 = 0;
@@ -22,7 +22,7 @@ impl Unpack for Q5K {
             let (low, fifth) = (V::byte(0x0f), V::byte(0x10));
             written_out!(half in [0, 1] {
                 let tops = V::columns16(base.add(16 + 16 * half), offsets);
-                for pair in 0..4 {
+                written_out!(pair in [0, 1, 2, 3] {
                     let codes = V::columns16(base.add(48 + 32 * pair + 16 * half), offsets);
                     for index in 0..4 {
                         // Bits `2 * pair` and `2 * pair + 1` of the fifth bits belong to groups of the same numbers.
@@ -38,7 +38,7 @@ impl Unpack for Q5K {
                         let (codes, top) = (V::shift_right::<4>(codes), V::shift_right::<1>(top));
                         out.columns(at + 8, V::or(V::and(codes, low), V::and(top, fifth)));
                     }
-                }
+                });
             });
         }
     }

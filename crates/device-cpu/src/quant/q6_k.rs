@@ -1,6 +1,6 @@
 //! `Q6_K`: sixteen groups of 16 values of six bits, each with a signed byte of scale.
 
-use crate::panel::{Raised, Sink, Unpack};
+use crate::panel::{Large, Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::scales;
@@ -9,7 +9,7 @@ use super::scales;
 pub struct Q6K;
 
 impl Unpack for Q6K {
-    type Form = Raised<16>;
+    type Form = Large<Raised<16>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 210;
     const OFFSET: i32 = 32;
@@ -18,10 +18,10 @@ impl Unpack for Q6K {
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 210 bytes (the last starts at 206), every write in the unpacked one.
         unsafe {
-            let scale = V::half_to_float::<1>(V::gather(base.add(206), offsets));
+            out.block_scale(V::half_to_float::<1>(V::gather(base.add(206), offsets)));
             for (four, stored) in V::columns16(base.add(192), offsets).into_iter().enumerate() {
                 for (index, stored) in scales::signed::<V>(stored).into_iter().enumerate() {
-                    out.scale(4 * four + index, V::mul(scale, stored));
+                    out.scale(4 * four + index, stored);
                 }
             }
             let (low, high) = (V::byte(0x0f), V::byte(0x30));

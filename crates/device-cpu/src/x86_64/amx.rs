@@ -1,13 +1,14 @@
-//! AMX: products of tiles for brain floating-point weights, beside AVX-512 for everything else.
+//! AMX: products of tiles for brain floating-point weights and for codes with whole scales, beside AVX-512 for everything else.
 //!
 //! Eight tile registers have up to sixteen rows of 64 bytes each; one instruction multiplies two of them and adds the product to a third.
 //! The compiler knows no tile registers: they are used in inline assembly only, between [`Shape::take`] and [`release`] on the same
 //! thread.
 //!
-//! Bytes stay with AVX-512: every group of 16 or 32 columns has a scale, so that sums would leave the tile registers after each product.
-//! That takes as long as the vector instructions that it replaces (docs/log.md, "Tiles for bytes").
+//! Bytes whose groups of 16 or 32 columns have numbers for scales stay with AVX-512: sums would leave the tile registers after each product,
+//! which takes as long as the vector instructions that it replaces (docs/log.md, "Tiles for bytes").
 
 mod brains;
+mod bytes;
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
@@ -16,19 +17,24 @@ use std::sync::OnceLock;
 use kauri_formats::Quant;
 
 use crate::detect::Compiled;
-use crate::x86_64::avx512;
+use crate::x86_64::avx512::{self, Avx512};
+
+/// The vectors beside tiles.
+type Beside = Avx512<true>;
 
 /// The kernels of AVX-512, with tiles where they are quicker.
 pub static KERNELS: Compiled = Compiled {
     is_supported,
-    strips: |quant, columns| match quant {
+    strips: |quant, columns, tokens| match quant {
         Quant::BF16 if columns.is_multiple_of(BRAINS) => Some(brains::STRIPS),
-        _ => (avx512::KERNELS.strips)(quant, columns),
+        _ => bytes::strips(quant, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
     },
     split: brains::split,
     ..avx512::KERNELS
 };
 
+/// Tokens from which on tiles multiply codes quicker than vectors.
+const ENOUGH: usize = 24;
 /// Rows of a tile register.
 const ROWS: usize = 16;
 /// Bytes of a row.
@@ -38,12 +44,12 @@ const BRAINS: usize = ROW_BYTES / 2;
 /// Pairs of them: rows of a tile of activations.
 const PAIRS: usize = BRAINS / 2;
 
-/// Whether this CPU has tiles of brain floating-point numbers, and the system lets this process use them.
+/// Whether this CPU has tiles of brain floating-point numbers and of bytes, and the system lets this process use them.
 fn is_supported() -> bool {
     static SUPPORTED: OnceLock<bool> = OnceLock::new();
     *SUPPORTED.get_or_init(|| {
-        // Sub-leaf 0 of leaf 7, register EDX: AMX-BF16 and AMX-TILE.
-        let features = 1 << 22 | 1 << 24;
+        // Sub-leaf 0 of leaf 7, register EDX: AMX-BF16, AMX-TILE and AMX-INT8.
+        let features = 1 << 22 | 1 << 24 | 1 << 25;
         (avx512::KERNELS.is_supported)() && __cpuid_count(7, 0).edx & features == features && is_permitted()
     })
 }

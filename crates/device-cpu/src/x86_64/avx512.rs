@@ -13,11 +13,11 @@ use std::arch::x86_64::{
     _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
     _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_loadu_ps, _mm512_loadu_si512,
     _mm512_mask_blend_ps, _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_scalef_ps,
-    _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8,
-    _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi32,
-    _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
-    _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_mullo_epi32, _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
+    _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512,
+    _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps,
+    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
 use half::{bf16, f16};
@@ -25,19 +25,20 @@ use half::{bf16, f16};
 use crate::detect::compile;
 use crate::vector::Vector;
 
-/// AVX-512 F, BW, VL and VNNI.
+/// AVX-512 F, BW, VL and VNNI. `WHOLE`: beside tiles.
 #[derive(Clone, Copy)]
-pub struct Avx512;
+pub struct Avx512<const WHOLE: bool>;
 
 // SAFETY: the methods use instructions of AVX-512 F, BW and VNNI only, which the type stands for; memory is touched as the
 // trait says: `LANES` elements at the given pointers.
-unsafe impl Vector for Avx512 {
+unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     const LANES: usize = 16;
     const STRIPS: usize = 2;
     const FLOAT_STRIPS: usize = 4;
     const TOKENS: usize = 6;
     const EIGHT: bool = true;
     const SIGNED: bool = false;
+    const WHOLE: bool = WHOLE;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
@@ -159,8 +160,18 @@ unsafe impl Vector for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn mul_ints(a: __m512i, b: __m512i) -> __m512i {
+        _mm512_mullo_epi32(a, b)
+    }
+
+    #[inline(always)]
     unsafe fn to_float(value: __m512i) -> __m512 {
         _mm512_cvtepi32_ps(value)
+    }
+
+    #[inline(always)]
+    unsafe fn to_int(value: __m512) -> __m512i {
+        _mm512_cvtps_epi32(value)
     }
 
     #[inline(always)]
@@ -325,5 +336,5 @@ unsafe fn quarters(base: *const u8, offsets: &[i32; 16], first: usize) -> __m512
 
 compile! {
     /// The kernels in [`Avx512`].
-    pub static KERNELS: Avx512 where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+    pub static KERNELS: Avx512<false> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
 }

@@ -104,6 +104,8 @@ unsafe fn numbers<V: Vector>(input: &Input, results: &mut Results) {
         results.float::<V>("times_power_of_two", V::times_power_of_two(a, whole));
         results.float::<V>("zero_under", V::zero_under(a, b, input.numbers[2][0]));
         results.float::<V>("to_float", V::to_float(V::int(-77_777)));
+        results.float::<V>("to_int", V::to_float(V::to_int(whole)));
+        results.float::<V>("mul_ints", V::to_float(V::mul_ints(V::to_int(whole), V::int(-66_001_001))));
         let (first, last) = (input.first.min(V::LANES as i32), input.last.min(V::LANES as i32));
         results.float::<V>("only", V::only(a, first, last, b));
         let mut narrow = [0i8; 16];
@@ -245,7 +247,7 @@ unsafe fn check_isa(isa: Isa) {
             Isa::Avx2 => check::<Avx2<false>>(isa),
             Isa::AvxVnni => check::<Avx2<true>>(isa),
             // Its vectors are the same.
-            Isa::Avx512 | Isa::Amx => check::<Avx512>(isa),
+            Isa::Avx512 | Isa::Amx => check::<Avx512<false>>(isa),
             Isa::Neon => unreachable!("not on this architecture"),
         }
     }

@@ -10,16 +10,24 @@ use crate::ceilings;
 const ROWS: usize = 2048;
 const COLUMNS: usize = 1024;
 
-/// One thread, everything in cache.
+/// One thread, everything in cache; where the best instructions have tiles, without those, too.
 #[test]
 #[ignore = "measures, run by hand"]
 fn products_speed() {
-    let kernels = Kernels::new(Isa::best()).expect("the best that this CPU has");
+    products_speed_of(Isa::best());
+    if Isa::best() == Isa::Amx {
+        products_speed_of(Isa::Avx512);
+    }
+}
+
+fn products_speed_of(isa: Isa) {
+    println!("{}", isa.name());
+    let kernels = Kernels::new(isa).expect("this CPU has it");
     let (name, run) = ceilings::arithmetic(kernels.isa());
     let peak = ceilings::operations(&mut Pool::new(1), run);
     println!("{name}: {:.0} Gop/s", peak / 1e9);
-    for quant in [Quant::Q8_0, Quant::Q4_0, Quant::Q4_K, Quant::Q6_K, Quant::BF16] {
-        for tokens in [1, 2, 4, 8, 16, 512] {
+    for quant in [Quant::Q8_0, Quant::Q4_0, Quant::Q4_K, Quant::Q5_K, Quant::Q6_K, Quant::BF16] {
+        for tokens in [1, 2, 4, 8, 12, 16, 32, 64, 512] {
             let random = &mut Random(7);
             let linear = normal_matrix(quant, 1, random);
             let all = seconds(&linear, (kernels, 1), tokens, if tokens < 100 { 200 } else { 20 });

@@ -16,11 +16,10 @@ use std::ops::Range;
 
 use crate::activation::{Activations, THIRDS, Tile, Writer, thirds};
 use crate::detect::{Packing, Strips};
-use crate::product::{self, Ahead, LANES_MAX, LINES, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
+use crate::product::{self, Ahead, Fill, LANES_MAX, LINES, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
 use crate::vector::Vector;
-use crate::x86_64::avx512::Avx512;
 
-use super::{BRAINS, PAIRS, ROW_BYTES, ROWS, Shape, release};
+use super::{BRAINS, Beside, PAIRS, ROW_BYTES, ROWS, Shape, release};
 
 /// Vectors of rows of a strip.
 const PARTS: usize = 2;
@@ -42,7 +41,7 @@ pub const STRIPS: Strips = Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run
 unsafe fn strip(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
     // SAFETY: the caller's contract is the same.
     unsafe {
-        product::strip::<Avx512, Brains>(product, number, scratch, tiles);
+        product::strip::<Beside, Brains>(product, number, scratch, tiles);
         release();
     }
 }
@@ -52,10 +51,10 @@ unsafe fn strip(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn tiles(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
     // SAFETY: the caller's contract is the same.
-    unsafe { product::tiles::<Avx512, Brains>(product, part, ahead, scratch) };
+    unsafe { product::tiles::<Beside, Brains>(product, part, ahead, scratch) };
 }
 
-impl Multiply<Avx512> for Brains {
+impl Fill<Beside> for Brains {
     type Tiles = Self;
     const PACKING: Packing = Packing::Thirds;
     const COLUMNS: usize = CHUNK;
@@ -69,7 +68,9 @@ impl Multiply<Avx512> for Brains {
     /// Nothing is unpacked: rows are copied with the first tile of tokens, where there are others.
     #[inline(always)]
     unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: Ahead, _: &mut Panel) {}
+}
 
+impl Multiply<Beside> for Brains {
     #[inline(always)]
     unsafe fn single<const R: usize>(
         stored: &[u8],
@@ -95,18 +96,18 @@ impl Multiply<Avx512> for Brains {
                     }
                 }
             }
-            total.map(|total| Avx512::load(total.as_ptr()))
+            total.map(|total| Beside::load(total.as_ptr()))
         }
     }
 }
 
-impl Tiles<Avx512> for Brains {
+impl Tiles<Beside> for Brains {
     const STRIPS: usize = PARTS;
     const TOKENS: usize = TOKENS;
 
     #[inline(always)]
     unsafe fn tile(product: &Product<'_>, all: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
-        let row_bytes = <Self as Multiply<Avx512>>::row_bytes(product.columns);
+        let row_bytes = <Self as Fill<Beside>>::row_bytes(product.columns);
         let stored = &product.matrix[all.rows.start * row_bytes..all.rows.end * row_bytes];
         let height = PARTS * LANES_MAX;
         let first = (tile.token - product.tokens.first) * height;
@@ -221,7 +222,7 @@ unsafe fn meet(
     unsafe {
         asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem));
         for step in 0..steps {
-            ahead.ask::<Avx512>(each);
+            ahead.ask::<Beside>(each);
             let low = start.add(step * step_bytes);
             let first = x.as_ptr().add(step * THIRDS * third);
             let (second, last) = (first.add(third), first.add(2 * third));
@@ -271,7 +272,7 @@ unsafe fn meet(
 /// Adds the two sums of sixteen rows of sixteen tokens, (2, rows, tokens), and turns them: (tokens, rows).
 ///
 /// # Safety
-/// The CPU has the instructions of [`Avx512`].
+/// The CPU has the instructions of [`Beside`].
 #[inline(always)]
 unsafe fn turned(tile: &[Line]) -> [__m512; TOKENS] {
     /// Of two vectors that hold a square each of `side` lanes across, side by side in pairs: the even squares of both, or the odd ones.
@@ -305,7 +306,7 @@ unsafe fn turned(tile: &[Line]) -> [__m512; TOKENS] {
 /// Changes squares of `SIDE` lanes across the diagonal of squares twice as wide.
 ///
 /// # Safety
-/// The CPU has the instructions of [`Avx512`].
+/// The CPU has the instructions of [`Beside`].
 #[inline(always)]
 unsafe fn swapped<const SIDE: usize>(lines: [__m512; TOKENS], places: &[[i32; 16]; 2]) -> [__m512; TOKENS] {
     let mut swapped = lines;
@@ -325,7 +326,7 @@ unsafe fn swapped<const SIDE: usize>(lines: [__m512; TOKENS], places: &[[i32; 16
 /// The lanes at `places` of two vectors, of which the second's begin at 16.
 ///
 /// # Safety
-/// The CPU has the instructions of [`Avx512`].
+/// The CPU has the instructions of [`Beside`].
 #[inline(always)]
 unsafe fn pick(a: __m512, b: __m512, places: &[i32; 16]) -> __m512 {
     // SAFETY: sixteen words are read; the rest is the caller's contract.
@@ -335,7 +336,7 @@ unsafe fn pick(a: __m512, b: __m512, places: &[i32; 16]) -> __m512 {
 /// [`Writer::split`] in vectors, for rows of whole groups of 32 values; the same values, those that are no numbers apart.
 ///
 /// # Safety
-/// No other use of the row of `token`; the CPU has the instructions of [`Avx512`].
+/// No other use of the row of `token`; the CPU has the instructions of [`Beside`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub unsafe fn split(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32]) {
     const EIGHT: usize = 8;
@@ -367,7 +368,7 @@ pub unsafe fn split(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32]) {
 /// The nearest brain floating-point numbers, to even between two, as the bits of `f32`.
 ///
 /// # Safety
-/// The CPU has the instructions of [`Avx512`].
+/// The CPU has the instructions of [`Beside`].
 #[inline(always)]
 unsafe fn rounded(x: __m512) -> __m512i {
     // SAFETY: the caller's contract is the same.
@@ -382,7 +383,7 @@ unsafe fn rounded(x: __m512) -> __m512i {
 /// The high halves of two neighbouring words, in the lower one's place.
 ///
 /// # Safety
-/// The CPU has the instructions of [`Avx512`].
+/// The CPU has the instructions of [`Beside`].
 #[inline(always)]
 unsafe fn words_of(bits: __m512i) -> __m512i {
     // SAFETY: the caller's contract is the same.
