@@ -8,8 +8,8 @@
 #include "own_row.cuh"
 
 static __device__ __forceinline__ u32 address_of(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-static __device__ __forceinline__ void bring16(const void* to, const void* from) { asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(address_of(to)), "l"(from) : "memory"); }
-static __device__ __forceinline__ void bring4(const void* to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address_of(to)), "l"(from) : "memory"); }
+static __device__ __forceinline__ void bring16(const void* to, const void* from) { copy16_once(address_of(to), from); }
+static __device__ __forceinline__ void bring4(const void* to, const void* from) { copy4_once(address_of(to), from); }
 static __device__ __forceinline__ void end_of_step() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LEFT> static __device__ __forceinline__ void wait_for_step() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
@@ -140,13 +140,14 @@ static __device__ __forceinline__ void stream_part(const Matvec& p, const Matvec
     int ahead_round = 0, ahead_group = group_of(0), ahead_step = 0, ahead_slot = 0;
     const auto bring = [&]() {
         if (ahead_group < groups) {
+            u8* const to = ring + own(ahead_slot * STEP_BYTES);
 #pragma unroll
             for (int k = 0; k < UNITS; k++) {
                 const int unit = (ahead_step * UNITS + k) * 32;
                 if (unit < units) {
 #pragma unroll
                     for (int r = 0; r < ROWS; r++)
-                        Way<Q>::bring(ring + ahead_slot * STEP_BYTES + (k * ROWS + r) * Way<Q>::BYTES, PAIR && r >= OUTPUTS ? part.up : part.weight, all_blocks, row_of(ahead_group, r) * row_blocks, unit, units);
+                        Way<Q>::bring(to + (k * ROWS + r) * Way<Q>::BYTES, PAIR && r >= OUTPUTS ? part.up : part.weight, all_blocks, row_of(ahead_group, r) * row_blocks, unit, units);
                 }
             }
             if (++ahead_step == steps) ahead_step = 0, ahead_group = group_of(++ahead_round);
