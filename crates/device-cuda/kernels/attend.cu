@@ -12,9 +12,14 @@
 // together fill an H200; more than parts is a waste. What changes bits is `splits` and `split_tokens`.
 #include "attend.cuh"
 
+// Decode has registers for as many blocks on a processor as shared memory has room for.
+// What a block executes lies together, whichever way the cache is kept: a block of decode executes most of it once, and waits for what it fetches.
 #define ATTEND(DIM) \
-    KERNEL void __launch_bounds__(128) attend_prefill_##DIM(const __grid_constant__ Attend p) { attend_prefill<DIM>(p); } \
-    KERNEL void __launch_bounds__(128) attend_decode_##DIM(const __grid_constant__ Attend p) { attend_decode<DIM>(p); }
+    KERNEL void __launch_bounds__(128) attend_prefill_##DIM(const __grid_constant__ Attend p) { if (p.key_scales) attend_prefill<DIM, true>(p); else attend_prefill<DIM, false>(p); } \
+    KERNEL void __launch_bounds__(128, DIM <= 64 ? 4 : DIM <= 128 ? 3 : 1) attend_decode_##DIM(const __grid_constant__ Attend p) { \
+        __shared__ DecodeShared shared; \
+        if (p.key_scales) attend_decode<DIM, true>(p, shared); else attend_decode<DIM, false>(p, shared); \
+    }
 ATTEND(64)
 ATTEND(80)
 ATTEND(96)

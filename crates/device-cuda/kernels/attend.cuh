@@ -43,13 +43,13 @@ struct Attend {
     int heads, kv_heads;
     int window;                 // tokens that a query sees, itself included; 0: all
     int both_ways;              // 1: it sees as many behind it too
-    int splits;                 // decode: the most parts of a context; even, at most 64
+    int splits;                 // decode: the most parts of a context; even, at most SPLITS_MAX
     int split_tokens;           // decode: the least tokens of a part, a multiple of 64
     float scale, soft_cap;      // soft_cap 0: none
     Turning turning;            // decode
 };
 
-static constexpr int TILE_TOKENS = 64;
+static constexpr int TILE_TOKENS = 64, SPLITS_MAX = 64;
 static constexpr float LOG2_E = 1.4426950408889634f;
 
 // Shared memory. F16: two tiles, each keys and values. Q8_0: one tile of halves, then two of codes as they come.
@@ -60,8 +60,12 @@ template <int DIM> struct Tiles {
 };
 
 static __device__ __forceinline__ u32 shared_at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+// ONCE: nobody else reads it.
+template <bool ONCE>
 static __device__ __forceinline__ void copy_async(u32 to, const void* from, bool live) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(live ? 16 : 0) : "memory");
+    const int bytes = live ? 16 : 0;
+    if (ONCE) copy16_once(to, from, bytes);
+    else asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 static __device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LEFT> static __device__ __forceinline__ void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
@@ -85,43 +89,48 @@ static __device__ __forceinline__ uint4 widen(uint2 codes, float scale) {
 }
 
 // Copies keys and values of tokens first to first + 64 of one head towards shared memory; those at `end` and after become zeros. 128 threads, eight
-// to a row. `begin_tile` starts the copy of tile `turn`; `end_tile` waits for it, while the next may be under way, and gives its place.
-template <int DIM> struct Copier {
+// to a row. `begin_tile` starts the copy of tile `turn`; `end_tile` waits for it, while the next may be under way, and gives its place. ONCE: no other block
+// reads them.
+template <int DIM, bool CODES, bool ONCE = false> struct Copier {
     static constexpr int UNITS = (DIM / 16 + 7) / 8;
-    u16 scales[4][UNITS][2];  // q8_0: of the tile that was begun last
+    u16 scales[CODES ? 4 : 1][CODES ? UNITS : 1][2];  // of the tile that was begun last
 
     __device__ __forceinline__ long place(const Attend& p, const int* pages, int head, int token, bool live) const {
         const int which = token / p.page_tokens;
         return live ? pages[which] * p.page_stride + head * p.head_stride + (token - which * p.page_tokens) * p.token_stride : 0;
     }
-    // Token `late` is left out, or with ONLY_LATE all others are: it comes when it is in the cache.
-    template <bool ONLY_LATE = false>
+    // Token `late` is left out, or with ONLY_LATE all others are: it comes when it is in the cache. TOGETHER: sixteens that are begun by code of their own;
+    // one of them is a quarter of the code, and what a block executes once it first has to fetch.
+    template <int TOGETHER = TILE_TOKENS / 16, bool ONLY_LATE = false>
     __device__ __forceinline__ void begin_tile(const Attend& p, const int* pages, int head, int first, int end, u8* memory, int turn, int late = -1) {
-        constexpr int BYTES = Tiles<DIM>::BYTES, CHUNKS = DIM / 8;
-#pragma unroll
-        for (int i = 0; i < TILE_TOKENS / 16; i++) {
+        constexpr int BYTES = Tiles<DIM>::BYTES, CHUNKS = DIM / 8, STEP = 16 * (CODES ? DIM : Tiles<DIM>::ROW);
+        // Pages are of whole sixteens, and so is `first`: sixteen rows lie in one.
+        int which = first / p.page_tokens, in_page = first - which * p.page_tokens;
+        const int start = CODES ? 2 * BYTES + turn * 2 * Tiles<DIM>::CODES : turn * 2 * BYTES;
+        u32 to = shared_at(memory) + (ONCE ? own(start) : start) + threadIdx.x / 8 * (STEP / 16) + threadIdx.x % 8 * 16;
+#pragma unroll TOGETHER
+        for (int i = 0; i < TILE_TOKENS / 16; i++, in_page += 16, to += STEP) {
+            if (in_page >= p.page_tokens) in_page = 0, which++;
             const int row = i * 16 + threadIdx.x / 8;
             if ((first + row == late) != ONLY_LATE) continue;
             const bool live = first + row < end;
-            const long at0 = place(p, pages, head, first + row, live);
-            if (!p.key_scales) {
+            const long at0 = live ? pages[which] * p.page_stride + head * p.head_stride + (in_page + (int)threadIdx.x / 8) * p.token_stride : 0;
+            if constexpr (!CODES) {
 #pragma unroll
                 for (int c = 0; c < (CHUNKS + 7) / 8; c++) {
                     const int chunk = c * 8 + threadIdx.x % 8;
                     if (CHUNKS % 8 != 0 && chunk >= CHUNKS) break;
-                    u8* to = memory + turn * 2 * BYTES + row * Tiles<DIM>::ROW + chunk * 16;
-                    copy_async(shared_at(to), p.keys + (at0 + chunk * 8) * 2, live);
-                    copy_async(shared_at(to + BYTES), p.values + (at0 + chunk * 8) * 2, live);
+                    copy_async<ONCE>(to + c * 128, p.keys + (at0 + chunk * 8) * 2, live);
+                    copy_async<ONCE>(to + c * 128 + BYTES, p.values + (at0 + chunk * 8) * 2, live);
                 }
             } else {
 #pragma unroll
                 for (int c = 0; c < UNITS; c++) {
                     const int unit = c * 8 + threadIdx.x % 8;
                     if (DIM / 16 % 8 != 0 && unit >= DIM / 16) break;
-                    u8* to = memory + 2 * BYTES + turn * 2 * Tiles<DIM>::CODES + row * DIM + unit * 16;
                     const long at = at0 + unit * 16;
-                    copy_async(shared_at(to), p.keys + at, live);
-                    copy_async(shared_at(to + Tiles<DIM>::CODES), p.values + at, live);
+                    copy_async<ONCE>(to + c * 128, p.keys + at, live);
+                    copy_async<ONCE>(to + c * 128 + Tiles<DIM>::CODES, p.values + at, live);
                     scales[i][c][0] = live ? p.key_scales[at >> 5] : 0, scales[i][c][1] = live ? p.value_scales[at >> 5] : 0;
                 }
             }
@@ -129,11 +138,11 @@ template <int DIM> struct Copier {
         copy_commit();
     }
     // Of a tile begun with `old` scales. All threads are done with the tile before. What a thread reads of the codes it has copied itself.
-    static __device__ __forceinline__ u8* end_tile(const Attend& p, const Copier& old, u8* memory, int turn, bool more) {
+    static __device__ __forceinline__ u8* end_tile(const Copier& old, u8* memory, int turn, bool more) {
         constexpr int BYTES = Tiles<DIM>::BYTES;
         if (more) copy_wait<1>(); else copy_wait<0>();
-        u8* tile = memory + (p.key_scales ? 0 : turn * 2 * BYTES);
-        if (p.key_scales) {
+        u8* tile = memory + (CODES ? 0 : turn * 2 * BYTES);
+        if constexpr (CODES) {
 #pragma unroll
             for (int i = 0; i < TILE_TOKENS / 16; i++) {
 #pragma unroll
@@ -210,11 +219,22 @@ static __device__ __forceinline__ void take_in(const Attend& p, const u32 (&q)[D
 #pragma unroll
         for (int n = 0; n < COUNT; n++) {
 #pragma unroll
+            for (int i = 0; i < 4; i++) s[n][i] *= p.scale;
+        }
+        if (p.soft_cap > 0) {
+            const float inverse = 2.0f / p.soft_cap;
+#pragma unroll
+            for (int n = 0; n < COUNT; n++) {
+#pragma unroll
+                for (int i = 0; i < 4; i++) s[n][i] = p.soft_cap * (1.0f - __fdividef(2.0f, 1.0f + __expf(s[n][i] * inverse)));
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < COUNT; n++) {
+#pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int token = first + n * 8 + (lane & 3) * 2 + (i & 1), half = i >> 1;
-                float v = s[n][i] * p.scale;
-                if (p.soft_cap > 0) v = p.soft_cap * (1.0f - 2.0f / (1.0f + __expf(2.0f * v / p.soft_cap)));
-                v = token >= sight[half].first && token < sight[half].last ? v * LOG2_E : -INFINITY;
+                const float v = token >= sight[half].first && token < sight[half].last ? s[n][i] * LOG2_E : -INFINITY;
                 s[n][i] = v;
                 most[half] = fmaxf(most[half], v);
             }
@@ -280,12 +300,13 @@ static __device__ __forceinline__ void write_two(const Attend& p, size_t at, flo
 // Four values of a head. All lanes of a warp are here where DIM is a multiple of 128, else those of whole blocks of 32.
 template <int DIM>
 static __device__ __forceinline__ void write_heads(const Attend& p, size_t token, int head, int dim, float4 v, float sum) {
-    v = make_float4(v.x / sum, v.y / sum, v.z / sum, v.w / sum);
+    const float factor = 1.0f / sum;
+    v = make_float4(v.x * factor, v.y * factor, v.z * factor, v.w * factor);
     const RowOutputs to = {p.to, DIM % 32 == 0 ? p.codes : nullptr, p.metas, p.halves, p.heads * DIM};
     write_four(to, token, p.heads * DIM, head * DIM + dim, v, true);
 }
 
-template <int DIM>
+template <int DIM, bool CODES>
 static __device__ __forceinline__ void attend_prefill(const Attend& p) {
     extern __shared__ __align__(16) u8 memory[];
     release_next_grid();
@@ -312,14 +333,14 @@ static __device__ __forceinline__ void attend_prefill(const Attend& p) {
 #pragma unroll
     for (int d = 0; d < DIM / 8; d++) rows.mixed[d][0] = rows.mixed[d][1] = rows.mixed[d][2] = rows.mixed[d][3] = 0;
     rows.most[0] = rows.most[1] = -INFINITY, rows.sum[0] = rows.sum[1] = 0;
-    Copier<DIM> next, old;
+    Copier<DIM, CODES> next, old;
     next.begin_tile(p, pages, kv_head, begin, end, memory, 0);
     int turn = 0;
     for (int first = begin; first < end; first += TILE_TOKENS, turn ^= 1) {
         old = next;
         const bool more = first + TILE_TOKENS < end;
         if (more) next.begin_tile(p, pages, kv_head, first + TILE_TOKENS, end, memory, turn ^ 1);
-        const u32 tile = shared_at(Copier<DIM>::end_tile(p, old, memory, turn, more));
+        const u32 tile = shared_at(Copier<DIM, CODES>::end_tile(old, memory, turn, more));
         // Wide heads leave registers for the scores of half a tile.
         constexpr int AT_ONCE = DIM < 128 ? TILE_TOKENS : TILE_TOKENS / 2;
 #pragma unroll 1
@@ -344,7 +365,7 @@ static __device__ __forceinline__ void attend_prefill(const Attend& p) {
 
 // Decode's own preparation, by four warps: the heads of a group's queries into shared memory, in half precision; and in the block that has the new
 // token its key and value into the cache. A warp has TASKS heads at a time, and asks for all that it reads of them before it uses any.
-template <int DIM> struct Turner {
+template <int DIM, bool CODES> struct Turner {
     static constexpr int EACH = (DIM + 31) / 32, ROW = DIM / 2 + 4;  // of queries in shared memory, in words: neighbouring rows begin four banks apart
     static constexpr int TASKS = DIM <= 128 ? 3 : 2, TURNS = (DIM / 2 + 31) / 32;
     float q_norm[EACH], k_norm[EACH];
@@ -359,50 +380,60 @@ template <int DIM> struct Turner {
             k_norm[i] = t.k_norm && live ? t.k_norm[lane + 32 * i] : 1.0f;
         }
     }
-    // Norm and rope of a head whose value lane + 32 i is x[i], to `own`, the warp's memory.
-    static __device__ __forceinline__ void turn(const Turning& t, const float (&norm)[EACH], bool is_normed, float epsilon, const float2 (&turns)[TURNS], bool is_turned, float (&x)[EACH], float* own) {
+    // A head whose value lane + 32 i is x[i], behind its norm and its rope. `own`: the warp's memory.
+    static __device__ __forceinline__ void turn(const Turning& t, const float* norm, const float (&weight)[EACH], float epsilon, const float2 (&turns)[TURNS], bool is_turned, float (&x)[EACH], float* own) {
         const int lane = threadIdx.x & 31;
-        float factor = 1.0f;
-        if (is_normed) {
+        if (norm) {
             float squares = 0.0f;
 #pragma unroll
             for (int i = 0; i < EACH; i++) squares += x[i] * x[i];
-            factor = 1.0f / sqrtf(warp_sum(squares) / DIM + epsilon);
-        }
-        __syncwarp();
+            const float factor = 1.0f / sqrtf(warp_sum(squares) / DIM + epsilon);
 #pragma unroll
-        for (int i = 0; i < EACH; i++) {
-            const int at = lane + 32 * i;
-            if (DIM % 32 == 0 || at < DIM) own[at] = is_normed ? x[i] * factor * norm[i] : x[i];
+            for (int i = 0; i < EACH; i++) x[i] = x[i] * factor * weight[i];
         }
-        __syncwarp();
-        if (is_turned) {
+        if (!is_turned) return;
+        // Where pairs are halves of a head of whole sixty-fours, a lane has both of each.
+        if (DIM % 64 == 0 && t.halves && t.pairs == DIM / 2) {
 #pragma unroll
             for (int i = 0; i < TURNS; i++) {
-                const int pair = lane + 32 * i;
-                if (pair >= t.pairs) break;
-                const int first = t.halves ? pair : 2 * pair, second = t.halves ? pair + t.pairs : 2 * pair + 1;
-                const float a = own[first], b = own[second];
-                own[first] = a * turns[i].x - b * turns[i].y;
-                own[second] = b * turns[i].x + a * turns[i].y;
+                const float a = x[i], b = x[(i + TURNS) % EACH];
+                x[i] = a * turns[i].x - b * turns[i].y;
+                x[(i + TURNS) % EACH] = b * turns[i].x + a * turns[i].y;
             }
-            __syncwarp();
+            return;
         }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            if (DIM % 32 == 0 || lane + 32 * i < DIM) own[lane + 32 * i] = x[i];
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < TURNS; i++) {
+            const int pair = lane + 32 * i;
+            if (pair >= t.pairs) break;
+            const int first = t.halves ? pair : 2 * pair, second = t.halves ? pair + t.pairs : 2 * pair + 1;
+            const float a = own[first], b = own[second];
+            own[first] = a * turns[i].x - b * turns[i].y;
+            own[second] = b * turns[i].x + a * turns[i].y;
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            if (DIM % 32 == 0 || lane + 32 * i < DIM) x[i] = own[lane + 32 * i];
     }
     // A head to its place in the cache: as halves, which go to `tile` too if that is one, or as codes with a scale for 32.
-    static __device__ __forceinline__ void store(const float* own, const u8* to, const u16* scales, long at, u16* tile) {
+    static __device__ __forceinline__ void store(const float (&x)[EACH], const u8* to, const u16* scales, long at, u16* tile) {
         const int lane = threadIdx.x & 31;
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             const int dim = lane + 32 * i;
-            const float x = DIM % 32 == 0 || dim < DIM ? own[dim] : 0.0f;
-            if (scales) {
-                const float most = warp_max(fabsf(x)), scale = most / 127.0f;
-                const int code = most > 0.0f ? (int)rintf(x / scale) : 0;
+            if constexpr (CODES) {
+                const float most = warp_max(fabsf(x[i])), scale = most / 127.0f;
+                const int code = most > 0.0f ? (int)rintf(x[i] / scale) : 0;
                 if (lane == 0) const_cast<u16*>(scales)[(at + 32 * i) >> 5] = float_to_half(scale);
                 const_cast<u8*>(to)[at + dim] = (u8)code;
             } else if (DIM % 32 == 0 || dim < DIM) {
-                const u16 half = float_to_half(x);
+                const u16 half = float_to_half(x[i]);
                 reinterpret_cast<u16*>(const_cast<u8*>(to))[at + dim] = half;
                 if (tile) tile[dim] = half;
             }
@@ -412,7 +443,7 @@ template <int DIM> struct Turner {
     __device__ __forceinline__ void run(const Attend& p, int token, int head0, int heads, int kv_head, bool stores, long place, u8* tile, u8* memory) const {
         const Turning& t = p.turning;
         const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, tasks = heads + (stores ? 2 : 0);
-        u32* queries = reinterpret_cast<u32*>(memory);
+        u16* queries = reinterpret_cast<u16*>(memory);
         float* own = reinterpret_cast<float*>(memory + 16 * ROW * 4) + warp * DIM;
         const size_t query = ((size_t)token * p.heads + head0) * DIM, key = ((size_t)token * p.kv_heads + kv_head) * DIM;
         float2 turns[TURNS];
@@ -428,47 +459,53 @@ template <int DIM> struct Turner {
 #pragma unroll
                 for (int i = 0; i < EACH; i++) x[k][i] = task < tasks && (DIM % 32 == 0 || lane + 32 * i < DIM) ? from[lane + 32 * i] : 0.0f;
             }
-#pragma unroll
+            // One code for all kinds of heads, and for all heads of a warp: what a block executes once it fetches for that once. The next head moves up.
+#pragma unroll 1
             for (int k = 0; k < TASKS; k++) {
                 const int task = task0 + 4 * k;
                 if (task >= tasks) break;
-                if (task < heads) {
-                    turn(t, q_norm, t.q_norm, t.q_epsilon, turns, t.turns, x[k], own);
+                const bool is_query = task < heads, is_value = task > heads;
+                float weight[EACH];
 #pragma unroll
-                    for (int i = 0; i < (DIM / 2 + 31) / 32; i++)
-                        if (DIM % 64 == 0 || lane + 32 * i < DIM / 2) queries[task * ROW + lane + 32 * i] = pack_half(own[2 * (lane + 32 * i)], own[2 * (lane + 32 * i) + 1]);
-                } else if (task == heads) {
-                    turn(t, k_norm, t.k_norm, t.k_epsilon, turns, t.turns, x[k], own);
-                    store(own, p.keys, p.key_scales, place, reinterpret_cast<u16*>(tile));
+                for (int i = 0; i < EACH; i++) weight[i] = is_query ? q_norm[i] : k_norm[i];
+                turn(t, is_query ? t.q_norm : is_value ? nullptr : t.k_norm, weight, is_query ? t.q_epsilon : t.k_epsilon, turns, t.turns && !is_value, x[0], own);
+                if (is_query) {
+#pragma unroll
+                    for (int i = 0; i < EACH; i++)
+                        if (DIM % 32 == 0 || lane + 32 * i < DIM) queries[task * ROW * 2 + lane + 32 * i] = float_to_half(x[0][i]);
                 } else {
-                    turn(t, k_norm, false, 0.0f, turns, false, x[k], own);
-                    store(own, p.values, p.value_scales, place, tile ? reinterpret_cast<u16*>(tile + Tiles<DIM>::BYTES) : nullptr);
+                    u16* const row = reinterpret_cast<u16*>(tile ? tile + (is_value ? Tiles<DIM>::BYTES : 0) : nullptr);
+                    store(x[0], is_value ? p.values : p.keys, is_value ? p.value_scales : p.key_scales, place, row);
+                }
+#pragma unroll
+                for (int i = 0; i < EACH; i++) {
+#pragma unroll
+                    for (int next = 1; next < TASKS; next++) x[next - 1][i] = x[next][i];
                 }
             }
         }
     }
-    // The left operand of the products out of shared memory.
-    static __device__ __forceinline__ void load(const u8* memory, int heads, u32 (&q)[DIM / 16][4]) {
+    // The left operand of the products out of shared memory. What lies in rows behind the last head makes sums that nobody reads.
+    static __device__ __forceinline__ void load(const u8* memory, u32 (&q)[DIM / 16][4]) {
         const int lane = threadIdx.x & 31;
-        const u32* queries = reinterpret_cast<const u32*>(memory);
+        const u32 at = shared_at(memory) + (lane & 15) * ROW * 4 + (lane >> 4) * 16;
 #pragma unroll
-        for (int k = 0; k < DIM / 16; k++) {
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int row = lane / 4 + 8 * (i & 1);
-                q[k][i] = row < heads ? queries[row * ROW + k * 8 + (i >> 1) * 4 + (lane & 3)] : 0;
-            }
-        }
+        for (int k = 0; k < DIM / 16; k++) load_matrices(q[k], at + k * 32);
     }
 };
 
-template <int DIM>
-static __device__ __forceinline__ void attend_decode(const Attend& p) {
+// What a block of decode shares beside its tiles.
+struct DecodeShared {
+    float mosts[4][16], totals[4][16];
+    int arrived;
+};
+
+template <int DIM, bool CODES>
+static __device__ __forceinline__ void attend_decode(const Attend& p, DecodeShared& shared) {
     extern __shared__ __align__(16) u8 memory[];
-    __shared__ float mosts[4][16], totals[4][16];
-    __shared__ int arrived;
+    auto& [mosts, totals, arrived] = shared;
     release_next_grid();
-    Turner<DIM> turner;
+    Turner<DIM, CODES> turner;
     // Where this block turns the new token itself, all that it reads besides is older than the step, or than its ropes' angles, which nothing of the step
     // overtakes: it is under way before the previous grid has ended.
     if (p.turning.key) turner.prepare(p.turning);
@@ -487,28 +524,30 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
     // Per head: (splits, DIM) sums, then (splits, 2) largest scores and totals.
     float* partials = p.partials + ((size_t)blockIdx.z * p.heads + head0) * p.splits * (DIM + 2);
     u32 q[DIM / 16][4];
-    Copier<DIM> next, old;
+    // Where a tile's scales are in registers, it is begun by one piece of code that knows which.
+    constexpr int TOGETHER = CODES ? TILE_TOKENS / 16 : 1;
+    Copier<DIM, CODES, true> next, old;
     int done = 0;
     for (int part = blockIdx.x; part < parts; part += gridDim.x, done++) {
         const int begin = start + part * each, end = min(begin + each, all.last);
         const bool turns = p.turning.key && done == 0, stores = p.turning.key && part == parts - 1;
         // Two tiles at once where a tile's scales need no registers. Of a tile that is copied before the new token is there that token's row is left out.
-        const int late = stores ? tile.position : -1, at_once = p.key_scales || begin + TILE_TOKENS >= end ? 1 : 2;
-        next.begin_tile(p, pages, kv_head, begin, end, memory, 0, late);
-        if (at_once == 2) next.begin_tile(p, pages, kv_head, begin + TILE_TOKENS, end, memory, 1, late);
+        const int late = stores ? tile.position : -1, at_once = CODES || begin + TILE_TOKENS >= end ? 1 : 2;
+#pragma unroll 1
+        for (int i = 0; i < at_once; i++) next.template begin_tile<TOGETHER>(p, pages, kv_head, begin + i * TILE_TOKENS, end, memory, i, late);
         const long place = stores ? next.place(p, pages, kv_head, late, true) : 0;
         if (done == 0) wait_for_previous_grid();
         if (turns || stores) {
             u8* queries = memory + 4 * Tiles<DIM>::BYTES;
             const int which = (late - begin) / TILE_TOKENS;
             const bool missing = stores && which < at_once;
-            u8* row = missing && !p.key_scales ? memory + which * 2 * Tiles<DIM>::BYTES + (late - begin) % TILE_TOKENS * Tiles<DIM>::ROW : nullptr;
+            u8* row = missing && !CODES ? memory + which * 2 * Tiles<DIM>::BYTES + (late - begin) % TILE_TOKENS * Tiles<DIM>::ROW : nullptr;
             turner.run(p, tile.token, head0, heads, kv_head, stores, place, row, queries);
             // What this block has stored it copies itself, now or with a later tile.
             __threadfence_block();
             __syncthreads();
-            if (missing && !row) next.template begin_tile<true>(p, pages, kv_head, begin, end, memory, 0, late);
-            Turner<DIM>::load(queries, heads, q);
+            if (missing && !row) next.template begin_tile<TOGETHER, true>(p, pages, kv_head, begin, end, memory, 0, late);
+            Turner<DIM, CODES>::load(queries, q);
         } else if (done == 0) {
             const float* at[2];
 #pragma unroll
@@ -524,8 +563,8 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
         for (int first = begin; first < end; first += TILE_TOKENS, turn ^= 1) {
             old = next;
             const bool more = first + TILE_TOKENS < end;
-            if (more && (first > begin || at_once == 1)) next.begin_tile(p, pages, kv_head, first + TILE_TOKENS, end, memory, turn ^ 1);
-            const u32 here = shared_at(Copier<DIM>::end_tile(p, old, memory, turn, more)) + warp * 16 * Tiles<DIM>::ROW;
+            if (more && (first > begin || at_once == 1)) next.template begin_tile<TOGETHER>(p, pages, kv_head, first + TILE_TOKENS, end, memory, turn ^ 1);
+            const u32 here = shared_at(Copier<DIM, CODES, true>::end_tile(old, memory, turn, more)) + warp * 16 * Tiles<DIM>::ROW;
             if (first + warp * 16 < end) take_in<DIM, 2>(p, q, here, here + Tiles<DIM>::BYTES, first + warp * 16, sight, rows);
             __syncthreads();
         }
@@ -552,7 +591,7 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
 #pragma unroll
             for (int w = 0; w < 4; w++) {
                 if (mosts[w][row] == -INFINITY) continue;
-                const float factor = exp2f(mosts[w][row] - most);
+                const float factor = power_of_two(mosts[w][row] - most);
                 const float4 a = *reinterpret_cast<const float4*>(mixed + (w * 16 + row) * DIM + dim);
                 v.x += factor * a.x, v.y += factor * a.y, v.z += factor * a.z, v.w += factor * a.w, sum += factor * totals[w][row];
             }
@@ -576,17 +615,25 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
     if (arrived != parts) return;
     __threadfence();
     if (threadIdx.x == 0) *counter = 0;
-    // The last block adds the parts: first each part's factor (heads, parts), a warp to a head, then the sums.
+    // The last block adds the parts: first each part's factor (heads, parts), a warp to a head, then the sums. What is read of several parts is asked for at
+    // once: each time costs the way to the L2.
+    constexpr int EACH = SPLITS_MAX / 32, AT_ONCE = DIM <= 128 ? 16 : 8;
     float* factors = reinterpret_cast<float*>(memory);
     for (int row = warp; row < heads; row += 4) {
         const float* stats = partials + (size_t)row * p.splits * (DIM + 2) + p.splits * DIM;
+        float2 part[EACH];
         float most = -INFINITY, sum = 0;
-        for (int s = lane; s < parts; s += 32) most = fmaxf(most, __ldcg(stats + 2 * s));
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            part[k] = lane + 32 * k < parts ? __ldcg(reinterpret_cast<const float2*>(stats) + lane + 32 * k) : make_float2(-INFINITY, 0);
+            most = fmaxf(most, part[k].x);
+        }
         most = warp_max(most);
-        for (int s = lane; s < parts; s += 32) {
-            const float2 part = __ldcg(reinterpret_cast<const float2*>(stats + 2 * s));
-            const float factor = exp2f(part.x - most);
-            factors[row * parts + s] = factor, sum += factor * part.y;
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            const float factor = power_of_two(part[k].x - most);
+            if (lane + 32 * k < parts) factors[row * parts + lane + 32 * k] = factor;
+            sum += factor * part[k].y;
         }
         sum = warp_sum(sum);
         if (p.sinks) sum += exp2f(p.sinks[head0 + row] * LOG2_E - most);
@@ -597,11 +644,16 @@ static __device__ __forceinline__ void attend_decode(const Attend& p) {
         const int row = i / (DIM / 4), dim = i % (DIM / 4) * 4;
         const float* from = partials + (size_t)row * p.splits * (DIM + 2) + dim;
         float4 v = make_float4(0, 0, 0, 0);
-#pragma unroll 8
-        for (int s = 0; s < parts; s++) {
-            const float factor = factors[row * parts + s];
-            const float4 a = __ldcg(reinterpret_cast<const float4*>(from + s * DIM));
-            v.x += factor * a.x, v.y += factor * a.y, v.z += factor * a.z, v.w += factor * a.w;
+#pragma unroll 1
+        for (int first = 0; first < parts; first += AT_ONCE) {
+            float4 a[AT_ONCE];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) a[k] = first + k < parts ? __ldcg(reinterpret_cast<const float4*>(from + (first + k) * DIM)) : make_float4(0, 0, 0, 0);
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                const float factor = first + k < parts ? factors[row * parts + first + k] : 0.0f;
+                v.x += factor * a[k].x, v.y += factor * a[k].y, v.z += factor * a[k].z, v.w += factor * a[k].w;
+            }
         }
         write_heads<DIM>(p, tile.token, head0 + row, dim, v, totals[0][row]);
     }

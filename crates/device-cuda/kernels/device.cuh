@@ -24,7 +24,43 @@ static __device__ __forceinline__ void release_next_grid() {
 #endif
 }
 
-// Weights are read once: they pass the L1, where the activations stay.
+// What is read once, by one block: weights, and keys and values of a token's attention. It passes the L1, where activations stay, and is the first to leave the
+// L2, where a step's tables, its activations and the code of its kernels stay: of a model that is larger than the L2 they would be gone with every layer.
+// Only on Hopper, where that was measured.
+#if __CUDA_ARCH__ == 900
+static __device__ __forceinline__ u64 read_once() {
+    u64 policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+static __device__ __forceinline__ uint4 load_weight16(const void* from) {
+    uint4 v;
+    asm("ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4], %5;" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from), "l"(read_once()));
+    return v;
+}
+static __device__ __forceinline__ uint4 load_shared_weight16(const void* from) {
+    uint4 v;
+    asm("ld.global.nc.L2::cache_hint.v4.u32 {%0,%1,%2,%3}, [%4], %5;" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from), "l"(read_once()));
+    return v;
+}
+static __device__ __forceinline__ uint2 load_shared_weight8(const void* from) {
+    uint2 v;
+    asm("ld.global.nc.L2::cache_hint.v2.u32 {%0,%1}, [%2], %3;" : "=r"(v.x), "=r"(v.y) : "l"(from), "l"(read_once()));
+    return v;
+}
+static __device__ __forceinline__ u16 load_weight2(const void* from) {
+    u16 v;
+    asm("ld.global.nc.L2::cache_hint.u16 %0, [%1], %2;" : "=h"(v) : "l"(from), "l"(read_once()));
+    return v;
+}
+// `bytes` of sixteen to shared memory, zeros behind them; and four.
+static __device__ __forceinline__ void copy16_once(u32 to, const void* from, int bytes = 16) {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from), "r"(bytes), "l"(read_once()) : "memory");
+}
+static __device__ __forceinline__ void copy4_once(u32 to, const void* from) {
+    asm volatile("cp.async.ca.shared.global.L2::cache_hint [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "l"(read_once()) : "memory");
+}
+#else
 static __device__ __forceinline__ uint4 load_weight16(const void* from) {
     uint4 v;
     asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
@@ -35,11 +71,26 @@ static __device__ __forceinline__ uint4 load_shared_weight16(const void* from) {
     asm("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
     return v;
 }
+static __device__ __forceinline__ uint2 load_shared_weight8(const void* from) {
+    uint2 v;
+    asm("ld.global.nc.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
+    return v;
+}
 static __device__ __forceinline__ u16 load_weight2(const void* from) {
     u16 v;
     asm("ld.global.nc.u16 %0, [%1];" : "=h"(v) : "l"(from));
     return v;
 }
+static __device__ __forceinline__ void copy16_once(u32 to, const void* from, int bytes = 16) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+static __device__ __forceinline__ void copy4_once(u32 to, const void* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+#endif
+// A number that is the same in all lanes, as each lane's own: all of them are here. Of a copy with a hint whose place is the sum of what a lane has and of
+// what all have, ptxas 13.0 makes an instruction that is none (.ci/kernels looks for these).
+static __device__ __forceinline__ int own(int number) { return __shfl_sync(~0u, number, threadIdx.x & 31); }
 static __device__ __forceinline__ float half_to_float(u16 bits) {
     float f;
     asm("{.reg .f16 h; mov.b16 h, %1; cvt.f32.f16 %0, h;}" : "=f"(f) : "h"(bits));

@@ -13,6 +13,13 @@ static __device__ __forceinline__ float gated(const Curve& c, float gate, float 
     return __fdividef(x, 1.0f + __expf(fminf(-x * (c.linear + c.cubic * x * x), 80.0f))) * (fminf(fmaxf(up, -c.up_limit), c.up_limit) + c.up_add);
 }
 
+// Where rows `first` and on go, of matrices that lie one behind the other and are taken as one.
+struct Joined {
+    float* to;  // (tokens, stride), or null
+    int first;  // a multiple of 128
+    int stride;
+};
+
 // to (tokens, rows) = x (tokens, columns) weight (rows, columns)^T.
 struct MatmulTask {
     const float* bias;     // (rows), or null
@@ -27,6 +34,8 @@ struct MatmulTask {
     float scale;
     Curve curve;           // of gated pairs
     float gate_scale;
+    int stored;            // whether the weights are older than the step: they may be asked for before the previous grid has ended
+    Joined joined[2];      // of the second matrix, and of the third; without a pair, a bias and `halves`
 };
 
 // Where a tile lies.
@@ -102,6 +111,10 @@ static __device__ __forceinline__ void count_expert_tiles(const MatmulTask& p, i
 template <int TOKENS, bool PAIR>
 static __device__ __forceinline__ void write_tile(const MatmulTask& p, int row0, int half_rows, int token0, int token_end, float (&sums)[2][TOKENS / 2], int share = 0, int shares = 1) {
     const int lane = threadIdx.x & 31, odd = lane >> 2 & 1;
+    Joined at = {p.to, 0, p.to_stride};
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+        if (!PAIR && p.joined[i].to && row0 >= p.joined[i].first) at = p.joined[i];
 #pragma unroll
     for (int m = 0; m < (PAIR ? 1 : 2); m++) {
 #pragma unroll
@@ -126,22 +139,22 @@ static __device__ __forceinline__ void write_tile(const MatmulTask& p, int row0,
                         const float other = __shfl_xor_sync(~0u, odd ? y[n] : y[n + 1], 4);
                         const int token = token0 + 8 * (j0 + n / 2) + 2 * (lane % 4) + odd;
                         const u32 two = odd ? pack_bf16(other, y[n + 1]) : pack_bf16(y[n], other);
-                        const size_t at = (size_t)token * p.to_stride + (row & ~1);
+                        const size_t place = (size_t)token * p.to_stride + (row & ~1);
                         if (token >= token_end || (row & ~1) >= p.rows) continue;
-                        if ((row | 1) < p.rows && (p.to_stride & 1) == 0) *reinterpret_cast<u32*>(p.halves + at) = two;
+                        if ((row | 1) < p.rows && (p.to_stride & 1) == 0) *reinterpret_cast<u32*>(p.halves + place) = two;
                         else {
-                            p.halves[at] = (u16)two;
-                            if ((row | 1) < p.rows) p.halves[at + 1] = (u16)(two >> 16);
+                            p.halves[place] = (u16)two;
+                            if ((row | 1) < p.rows) p.halves[place + 1] = (u16)(two >> 16);
                         }
                     }
                 }
-                if (p.to && live) {
+                if (at.to && live) {
                     float* to[4];
                     float before[4];
 #pragma unroll
                     for (int n = 0; n < 4; n++) {
                         const int token = token0 + 8 * (j0 + n / 2) + 2 * (lane % 4) + n % 2;
-                        to[n] = token < token_end ? p.to + (size_t)token * p.to_stride + row : nullptr;
+                        to[n] = token < token_end ? at.to + (size_t)token * at.stride + row - at.first : nullptr;
                         before[n] = p.add && to[n] ? *to[n] : 0.0f;
                     }
 #pragma unroll

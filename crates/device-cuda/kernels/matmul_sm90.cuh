@@ -44,6 +44,13 @@ static __device__ __forceinline__ void add_splits(const MatmulTask& p, const Til
     part(p.counters + t.index, p.splits, group);
 }
 
+// A step's weights of a tile.
+template <int TOKENS, bool PAIR>
+static __device__ __forceinline__ void load_weights(const Matmul& p, u8* to, u64* full, int step, int row) {
+    tensor_load(to, &p.weight, full, step * TILE_COLUMNS, row);
+    tensor_load(to + Stage<TOKENS>::WEIGHT_BYTES / 2, PAIR ? &p.up : &p.weight, full, step * TILE_COLUMNS, row + (PAIR ? 0 : 64));
+}
+
 template <int TOKENS, int STAGES, bool PAIR, bool GROUPED>
 static __device__ __forceinline__ void matmul_sm90(const Matmul& p) {
     constexpr int WEIGHT_BYTES = Stage<TOKENS>::WEIGHT_BYTES, X_BYTES = Stage<TOKENS>::X_BYTES;
@@ -60,6 +67,18 @@ static __device__ __forceinline__ void matmul_sm90(const Matmul& p) {
         prefetch_map(&p.x), prefetch_map(&p.weight);
         if (PAIR) prefetch_map(&p.up);
     }
+    // Weights that were there before the step: as many of the first tile's as the ring has room for.
+    int ahead = 0;
+    if (!GROUPED && p.stored) {
+        __syncthreads();
+        if (threadIdx.x == 0 && (int)blockIdx.x < count_tiles<TOKENS, PAIR, GROUPED>(p, ends)) {
+            const Tile t = find_tile<TOKENS, PAIR, GROUPED>(p, ends, blockIdx.x);
+            for (; ahead < min(STAGES, t.last_step - t.first_step); ahead++) {
+                barrier_expect(full + ahead, WEIGHT_BYTES + X_BYTES);
+                load_weights<TOKENS, PAIR>(p, ring + ahead * WEIGHT_BYTES, full + ahead, t.first_step + ahead, t.weight_row);
+            }
+        }
+    }
     wait_for_previous_grid();
     if (GROUPED) count_expert_tiles<TOKENS>(p, ends);
     __syncthreads();
@@ -75,11 +94,13 @@ static __device__ __forceinline__ void matmul_sm90(const Matmul& p) {
                 const Tile t = find_tile<TOKENS, PAIR, GROUPED>(p, ends, number);
 #pragma unroll 1
                 for (int step = t.first_step; step < t.last_step; step++) {
-                    barrier_wait(empty + stage, parity ^ 1);
-                    barrier_expect(full + stage, WEIGHT_BYTES + X_BYTES);
-                    u8* weight = ring + stage * WEIGHT_BYTES;
-                    tensor_load(weight, &p.weight, full + stage, step * TILE_COLUMNS, t.weight_row);
-                    tensor_load(weight + WEIGHT_BYTES / 2, PAIR ? &p.up : &p.weight, full + stage, step * TILE_COLUMNS, t.weight_row + (PAIR ? 0 : 64));
+                    if (ahead > 0) {
+                        ahead--;
+                    } else {
+                        barrier_wait(empty + stage, parity ^ 1);
+                        barrier_expect(full + stage, WEIGHT_BYTES + X_BYTES);
+                        load_weights<TOKENS, PAIR>(p, ring + stage * WEIGHT_BYTES, full + stage, step, t.weight_row);
+                    }
                     tensor_load(x_ring + stage * X_BYTES, &p.x, full + stage, step * TILE_COLUMNS, t.token);
                     if (++stage == STAGES) stage = 0, parity ^= 1;
                 }

@@ -157,6 +157,8 @@ struct Matvec {
     const float* from;      // of kernels that turn their one row themselves: (columns), at most 1024
     RowNorm norm;
     int blocks;             // of kernels whose blocks stay: of the grid
+    signed char* codes;     // of gated pairs whose blocks stay: the row that they give in blocks of codes, too; or null
+    BlockMeta* metas;
 };
 
 // A row of at most 1024 columns that a block of four warps turns as norm_rows does it, to the same bits: a thread's four values of each half. The norm's
@@ -324,8 +326,9 @@ struct ExpertsMatvec {
 template <class Q, int ROWS, int UNROLL>
 static __device__ __forceinline__ void experts_gate_up(const ExpertsMatvec& p) {
     constexpr int OUTPUTS = ROWS / 2, LANES = 32 / ROWS;
-    release_next_grid();
+    // In this order: who begins behind this grid finds who was chosen, and may ask for their weights before it waits.
     wait_for_previous_grid();
+    release_next_grid();
     const int lane = threadIdx.x & 31, row0 = (blockIdx.x * WARPS + (threadIdx.x >> 5)) * OUTPUTS, slot = blockIdx.y;
     if (row0 >= p.rows || p.chosen[slot] < 0) return;
     const int expert = min(p.chosen[slot], p.experts - 1);
@@ -348,11 +351,11 @@ static __device__ __forceinline__ void experts_gate_up(const ExpertsMatvec& p) {
 }
 
 // to[token][row] = sum over the chosen of weights[slot] * down_e[row] x[slot], in the order they are named. Grid: (rows / WARPS rounded up,
-// tokens). AT_ONCE experts are read together.
+// tokens). AT_ONCE experts are read together. It follows experts_gate_up, with nothing between the two but what turns rows: `chosen` and `weights` are older
+// than that, and so the first weights are under way before the previous grid has ended.
 template <class Q, int AT_ONCE, int UNROLL>
 static __device__ __forceinline__ void experts_down(const ExpertsMatvec& p) {
     release_next_grid();
-    wait_for_previous_grid();
     const int row = blockIdx.x * WARPS + (threadIdx.x >> 5), slot0 = blockIdx.y * p.count;
     if (row >= p.rows) return;
     const size_t row_blocks = p.x.columns / Q::BLOCK;
@@ -367,12 +370,12 @@ static __device__ __forceinline__ void experts_down(const ExpertsMatvec& p) {
 #pragma unroll
         for (int r = 0; r < AT_ONCE; r++) {
             const int slot = slot0 + min(first + r, p.count - 1);
-            const int expert = p.chosen[slot];
+            const int expert = __ldcg(p.chosen + slot);
             weight[r] = p.weight + max(min(expert, p.experts - 1), 0) * p.stride;
-            live[r] = first + r < p.count && expert >= 0, factor[r] = p.weights[slot];
+            live[r] = first + r < p.count && expert >= 0, factor[r] = __ldcg(p.weights + slot);
             block0[r] = row * row_blocks, token[r] = slot, sums[r][0] = 0;
         }
-        add_rows<Q, 1, AT_ONCE, UNROLL, true>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, [] {}, sums);
+        add_rows<Q, 1, AT_ONCE, UNROLL, true>(weight, (size_t)p.rows * row_blocks, block0, p.x, token, [] { wait_for_previous_grid(); }, sums);
 #pragma unroll
         for (int r = 0; r < AT_ONCE; r++)
             if (live[r]) sum += factor[r] * sums[r][0];

@@ -1,7 +1,8 @@
 // Matrix times one vector by blocks that stay, for processors whose grids may begin ahead (sm_90 and up). The bodies: matvec_stream.cuh.
 //
 // stream_<type> (Matvec)          up to four matrices of one type and one input. type: q8_0 q4_0 q4_k q5_k bf16 f16
-// stream_gate_up_<type> (Matvec)  one gated pair
+// stream_gate_up_<type> (Matvec)  one gated pair; with `codes` the output in blocks of codes too, where rows are a multiple of 32, a block has 256 of them at
+//     most, and it turns `from`: `codes` may be those of `x`.
 //     `from` is the input behind `norm`, or without a norm as it is; without `from` it is the codes of `x`. Grid: any number of blocks, best one for
 //     each processor; part i has those from its first_block to the next part's, at least one. Block (512). Dynamic shared memory: the row,
 //     columns * 4 bytes for floats, columns * 5 / 4 for others, rounded up to 128, and for each warp a ring of STEPS * ROWS * UNITS * Way<type>::BYTES;

@@ -5,10 +5,11 @@
 // normalised, rounded to codes, and kept in shared memory. An output is summed in the order of matvec.cuh.
 #pragma once
 #include "matvec.cuh"
+#include "own_row.cuh"
 
 static __device__ __forceinline__ u32 address_of(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-static __device__ __forceinline__ void bring16(const void* to, const void* from) { asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(address_of(to)), "l"(from) : "memory"); }
-static __device__ __forceinline__ void bring4(const void* to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(address_of(to)), "l"(from) : "memory"); }
+static __device__ __forceinline__ void bring16(const void* to, const void* from) { copy16_once(address_of(to), from); }
+static __device__ __forceinline__ void bring4(const void* to, const void* from) { copy4_once(address_of(to), from); }
 static __device__ __forceinline__ void end_of_step() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int LEFT> static __device__ __forceinline__ void wait_for_step() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
@@ -85,103 +86,34 @@ template <class Q> struct WayOfFloats {
 template <> struct Way<BF16> : WayOfFloats<BF16> {};
 template <> struct Way<F16> : WayOfFloats<F16> {};
 
-// The one row, turned by THREADS threads into shared memory as norm_rows turns it, to the same bits. What it needs beside the row is asked for ahead.
-template <int THREADS> struct OwnRow {
-    static constexpr int FIRST = 4096;                              // columns whose values stay in registers
-    static constexpr int AHEAD = (FIRST / 4 + THREADS - 1) / THREADS;  // pieces of four of them that a thread has
-    float4 weight[AHEAD];
-
-    static __device__ __forceinline__ int column(int k) { return (threadIdx.x + THREADS * k) * 4; }
-    static __device__ __forceinline__ float4 zeros() { return make_float4(0, 0, 0, 0); }
-    __device__ __forceinline__ void prepare(const RowNorm& norm, int columns) {
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++) weight[k] = norm.weight && column(k) < columns ? *reinterpret_cast<const float4*>(norm.weight + column(k)) : zeros();
+// Four values of the one row, to where it lies in shared memory. FLOATS: as values, where value_piece says; else as codes, where code_piece does, and their
+// metas behind them.
+template <bool FLOATS>
+static __device__ __forceinline__ void put_four(u8* to, int columns, int i, float4 v) {
+    if (FLOATS) {
+        if (i < columns) reinterpret_cast<float4*>(to)[value_piece(i >> 2)] = v;
+        return;
     }
-    static __device__ __forceinline__ float4 value(const float* from, int columns, int i) { return i < columns ? __ldcg(reinterpret_cast<const float4*>(from + i)) : zeros(); }
-    // A piece past the first columns is nobody's: it is taken later.
-    static __device__ __forceinline__ bool is_first(int k) { return FIRST / 4 % THREADS == 0 || column(k) < FIRST; }
-    // In the order of block_sum with a thread for four values, 1024 at most: `term` of a piece of the row.
-    template <class Term> static __device__ __forceinline__ float sum(const float4 (&x)[AHEAD], const float* from, int columns, const Term& term) {
-        __shared__ float sums[32];
-        const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-        float own[AHEAD];
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++) {
-            own[k] = column(k) < columns ? term(x[k]) : 0.0f;
-            for (int i = column(k) + FIRST; i < columns; i += FIRST) own[k] += term(value(from, columns, i));
-            own[k] = warp_sum(own[k]);
-        }
-        __syncthreads();
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++)
-            if (lane == 0 && is_first(k)) sums[warp + THREADS / 32 * k] = own[k];
-        __syncthreads();
-        return warp_sum(lane < (columns + 127) / 128 ? sums[lane] : 0.0f);
-    }
-    static __device__ __forceinline__ float4 scaled(float4 v, float4 w, float mean, float factor) {
-        return make_float4((v.x - mean) * factor * w.x, (v.y - mean) * factor * w.y, (v.z - mean) * factor * w.z, (v.w - mean) * factor * w.w);
-    }
-    // FLOATS: to values as value_piece says, else to codes as code_piece does, and their metas.
-    template <bool FLOATS> static __device__ __forceinline__ void put(u8* to, int columns, int i, float4 v) {
-        if (FLOATS) {
-            if (i < columns) reinterpret_cast<float4*>(to)[value_piece(i >> 2)] = v;
-            return;
-        }
-        BlockMeta meta;
-        const u32 word = round_four(v, meta);
-        if (i >= columns) return;
-        *reinterpret_cast<u32*>(to + code_piece(i >> 4) * 16 + (i & 15)) = word;
-        if (i % 32 == 0) reinterpret_cast<BlockMeta*>(to + columns)[i >> 5] = meta;
-    }
-    template <bool FLOATS> __device__ __forceinline__ void turn(const float* from, const RowNorm& norm, int columns, u8* to) const {
-        float4 x[AHEAD];
-        float mean = 0, factor = 1;
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++) x[k] = value(from, columns, column(k));
-        if (norm.weight) {
-            if (norm.layer) mean = sum(x, from, columns, [](float4 v) { return (v.x + v.y) + (v.z + v.w); }) / columns;
-            const auto square = [mean](float4 v) {
-                const float a = v.x - mean, b = v.y - mean, c = v.z - mean, d = v.w - mean;
-                return (a * a + b * b) + (c * c + d * d);
-            };
-            factor = 1.0f / sqrtf(sum(x, from, columns, square) / columns + norm.epsilon);
-        }
-        const auto finish = [&](int i, float4 v, float4 w) {
-            if (norm.weight) v = scaled(v, w, mean, factor);
-            if (norm.bias && i < columns) {
-                const float4 b = *reinterpret_cast<const float4*>(norm.bias + i);
-                v.x += b.x, v.y += b.y, v.z += b.z, v.w += b.w;
-            }
-            put<FLOATS>(to, columns, i, v);
-        };
-#pragma unroll
-        for (int k = 0; k < AHEAD; k++)
-            if ((column(k) & ~127) < columns && is_first(k)) finish(column(k), x[k], weight[k]);
-        // Longer rows: four pieces of a thread at a time.
-        for (int start = FIRST + threadIdx.x * 4; (start & ~127) < columns; start += 16 * THREADS) {
-            float4 v[4], w[4];
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const int i = start + 4 * THREADS * k;
-                v[k] = value(from, columns, i);
-                w[k] = norm.weight && i < columns ? *reinterpret_cast<const float4*>(norm.weight + i) : zeros();
-            }
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                if (((start + 4 * THREADS * k) & ~127) < columns) finish(start + 4 * THREADS * k, v[k], w[k]);
-        }
-    }
-    // A row of codes that is there.
-    static __device__ __forceinline__ void copy(const Vectors& x, u8* to) {
-        for (int i = threadIdx.x; i < x.columns / 16; i += THREADS) reinterpret_cast<uint4*>(to)[code_piece(i)] = __ldcg(reinterpret_cast<const uint4*>(x.codes) + i);
-        for (int i = threadIdx.x; i < x.columns / 32; i += THREADS) reinterpret_cast<uint2*>(to + x.columns)[i] = __ldcg(reinterpret_cast<const uint2*>(x.metas) + i);
-    }
-};
+    BlockMeta meta;
+    const u32 word = round_four(v, meta);
+    if (i >= columns) return;
+    *reinterpret_cast<u32*>(to + code_piece(i >> 4) * 16 + (i & 15)) = word;
+    if (i % 32 == 0) reinterpret_cast<BlockMeta*>(to + columns)[i >> 5] = meta;
+}
+// A row of codes that is there, by THREADS threads.
+template <int THREADS>
+static __device__ __forceinline__ void copy_codes(const Vectors& x, u8* to) {
+    for (int i = threadIdx.x; i < x.columns / 16; i += THREADS) reinterpret_cast<uint4*>(to)[code_piece(i)] = __ldcg(reinterpret_cast<const uint4*>(x.codes) + i);
+    for (int i = threadIdx.x; i < x.columns / 32; i += THREADS) reinterpret_cast<uint2*>(to + x.columns)[i] = __ldcg(reinterpret_cast<const uint2*>(x.metas) + i);
+}
 
 // What a kernel is made of beside its type: rows of a warp at a time, units of each in a step, steps on their way, warps of a block.
 template <int ROWS_, int UNITS_, int STEPS_, int WARPS_> struct Shape {
     static constexpr int ROWS = ROWS_, UNITS = UNITS_, STEPS = STEPS_, BLOCK_WARPS = WARPS_;
 };
+
+// Outputs of a block that become codes, at most.
+static constexpr int CODED_ROWS = 256;
 
 // Shared memory: the row (columns * 4 bytes of values, or columns * 5 / 4 of codes and metas, rounded up to 128), then the rings of the warps.
 template <class Q, class S, bool PAIR>
@@ -189,29 +121,36 @@ static __device__ __forceinline__ void stream_part(const Matvec& p, const Matvec
     constexpr int ROWS = S::ROWS, UNITS = S::UNITS, STEPS = S::STEPS, OUTPUTS = PAIR ? ROWS / 2 : ROWS;
     constexpr int STEP_BYTES = ROWS * UNITS * Way<Q>::BYTES;
     constexpr bool FLOATS = IsFloat<Q>::value;
+    static_assert(!PAIR || (OUTPUTS == 1 && S::BLOCK_WARPS == 16), "rows of a block of codes");
     extern __shared__ uint4 memory[];
+    __shared__ __align__(16) float outputs[PAIR ? CODED_ROWS : 1];
     u8* const row_at = reinterpret_cast<u8*>(memory);
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, columns = p.x.columns;
     const int row_bytes = ((FLOATS ? columns * 4 : columns + columns / 4) + 127) & ~127;
     u8* const ring = row_at + row_bytes + warp * (STEPS * STEP_BYTES);
     const int units = columns / Q::UNIT, steps = (units + 32 * UNITS - 1) / (32 * UNITS), groups = (part.rows + OUTPUTS - 1) / OUTPUTS;
-    const int first = ((int)blockIdx.x - part.first_block) * S::BLOCK_WARPS + warp, apart = blocks * S::BLOCK_WARPS;
+    const int block = (int)blockIdx.x - part.first_block;
+    // Rows are dealt out by groups, one for each warp of every block; where the outputs become codes too, a block has two such rounds one behind the other,
+    // which are the 32 of a block of codes.
+    const bool in_codes = PAIR && p.codes;
+    const auto group_of = [&](int round) { return in_codes ? ((round >> 1) * blocks + block) * 32 + (round & 1) * 16 + warp : (round * blocks + block) * S::BLOCK_WARPS + warp; };
     const size_t row_blocks = columns / Q::BLOCK, all_blocks = part.rows * row_blocks;
     const auto row_of = [&](int group, int r) { return min(group * OUTPUTS + r % OUTPUTS, part.rows - 1); };
 
-    int ahead_group = first, ahead_step = 0, ahead_slot = 0;
+    int ahead_round = 0, ahead_group = group_of(0), ahead_step = 0, ahead_slot = 0;
     const auto bring = [&]() {
         if (ahead_group < groups) {
+            u8* const to = ring + own(ahead_slot * STEP_BYTES);
 #pragma unroll
             for (int k = 0; k < UNITS; k++) {
                 const int unit = (ahead_step * UNITS + k) * 32;
                 if (unit < units) {
 #pragma unroll
                     for (int r = 0; r < ROWS; r++)
-                        Way<Q>::bring(ring + ahead_slot * STEP_BYTES + (k * ROWS + r) * Way<Q>::BYTES, PAIR && r >= OUTPUTS ? part.up : part.weight, all_blocks, row_of(ahead_group, r) * row_blocks, unit, units);
+                        Way<Q>::bring(to + (k * ROWS + r) * Way<Q>::BYTES, PAIR && r >= OUTPUTS ? part.up : part.weight, all_blocks, row_of(ahead_group, r) * row_blocks, unit, units);
                 }
             }
-            if (++ahead_step == steps) ahead_step = 0, ahead_group += apart;
+            if (++ahead_step == steps) ahead_step = 0, ahead_group = group_of(++ahead_round);
         }
         end_of_step();
         if (++ahead_slot == STEPS) ahead_slot = 0;
@@ -222,8 +161,8 @@ static __device__ __forceinline__ void stream_part(const Matvec& p, const Matvec
     OwnRow<32 * S::BLOCK_WARPS> own;
     own.prepare(p.norm, columns);
     wait_for_previous_grid();
-    if (p.from) own.template turn<FLOATS>(p.from, p.norm, columns, row_at);
-    else own.copy(p.x, row_at);
+    if (p.from) own.turn(p.from, p.norm, columns, [&](int i, float4 v) { put_four<FLOATS>(row_at, columns, i, v); });
+    else copy_codes<32 * S::BLOCK_WARPS>(p.x, row_at);
     __syncthreads();
 
     Vectors x = p.x;
@@ -233,7 +172,7 @@ static __device__ __forceinline__ void stream_part(const Matvec& p, const Matvec
     constexpr int LANES = 32 / ROWS;
     int slot = 0;
 #pragma unroll 1
-    for (int group = first; group < groups; group += apart) {
+    for (int round = 0, group = group_of(0); group < groups; group = group_of(++round)) {
         float sums[ROWS][1];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) sums[r][0] = 0;
@@ -275,7 +214,16 @@ static __device__ __forceinline__ void stream_part(const Matvec& p, const Matvec
             y += part.bias[row];
         }
         if (writes) *to = p.add ? before + p.scale * y : y;
+        if (in_codes && writes) outputs[round * 16 + warp] = y;
     }
+    if (!in_codes) return;
+    __syncthreads();
+    const int row = (threadIdx.x / 8 * blocks + block) * 32 + threadIdx.x % 8 * 4;
+    if (threadIdx.x >= CODED_ROWS / 4 || row >= part.rows) return;
+    BlockMeta meta;
+    const u32 word = round_four(*reinterpret_cast<const float4*>(outputs + threadIdx.x * 4), meta);
+    *reinterpret_cast<u32*>(p.codes + row) = word;
+    if (row % 32 == 0) p.metas[row / 32] = meta;
 }
 
 // The part whose blocks this one is of, and how many it has.

@@ -140,8 +140,7 @@ struct Q6_K {
         r.high = load_shared_weight16(w + blocks * 128 + block * 64 + half * 32 + (j & 1) * 16);
         const int sub = half * 8 + (j >> 1 & 1) * 2 + (j & 1);
         const u8* scales = w + blocks * 192 + block * 16 + half * 8;
-        uint2 eight;
-        asm("ld.global.nc.v2.u32 {%0,%1}, [%2];" : "=r"(eight.x), "=r"(eight.y) : "l"(scales));
+        const uint2 eight = load_shared_weight8(scales);
         // Sub-scales `sub` and `sub + 4` of the half's eight.
         const int turn = 8 * (sub & 3);
         r.scales = (eight.x >> turn & 0xff) | (eight.y >> turn & 0xff) << 8;

@@ -3,14 +3,24 @@
 //
 //   norm_rows(NormRows)   grid (tokens), block T, no dynamic shared memory. T: a multiple of 32, at most 1024: columns / 4 rounded up is best. The
 //                         same T for the same columns gives the same bits.
+//   norm_rows_kept(NormRows)  the same with the best T's bits by blocks of 256, for 1025 to 4096 columns: a block reads its row once.
 //   gate_rows(GateRows)   grid (tokens * columns / 4 / 256 rounded up), block 256. Columns a multiple of 32 where codes are wanted.
 //   NormRows and GateRows: rows.cuh. To quantise or convert rows as they are, give norm_rows a null weight.
 #include "rows.cuh"
+#include "own_row.cuh"
 
 KERNEL void __launch_bounds__(1024) norm_rows(const __grid_constant__ NormRows p) {
     release_next_grid();
     wait_for_previous_grid();
     turn_row(p.from + (size_t)blockIdx.x * p.from_stride, p.norm, p.columns, p.to, blockIdx.x);
+}
+
+KERNEL void __launch_bounds__(256, 4) norm_rows_kept(const __grid_constant__ NormRows p) {
+    release_next_grid();
+    OwnRow<256, false> own;
+    own.prepare(p.norm, p.columns);
+    wait_for_previous_grid();
+    own.turn(p.from + (size_t)blockIdx.x * p.from_stride, p.norm, p.columns, [&](int i, float4 v) { write_four(p.to, blockIdx.x, p.columns, i, v, i < p.columns); });
 }
 
 KERNEL void __launch_bounds__(256) gate_rows(const __grid_constant__ GateRows p) {

@@ -30,6 +30,9 @@ const PARTS: usize = 4;
 /// A row that blocks which do not stay turn themselves has so many columns at most, and a launch so many blocks: those that run at a time.
 const TURNED_COLUMNS_MAX: usize = 1024;
 const TURNED_BLOCKS_A_PROCESSOR: usize = 8;
+/// Columns of rows that a block keeps while it turns one, and its threads.
+const KEPT_COLUMNS: std::ops::RangeInclusive<usize> = 1025..=4096;
+const KEPT_THREADS: u32 = 256;
 /// Rows that the narrow way takes of matrices in single precision, which have no wide one.
 const SINGLE_ROWS_MAX: usize = 16;
 
@@ -212,6 +215,11 @@ pub(crate) fn products(
         Some(Form::Halves(place)) => place,
         Some(Form::Bytes) | None => cuda.products.halves.at(),
     };
+    let places: Vec<_> = products.iter().map(|&(linear, to)| (linear, cuda.at(to))).collect();
+    let all_wide = added.is_none() && ways.iter().all(|way| *way == Way::Wide);
+    if all_wide && wide::joined(cuda, &places, halves, cuda.rows(from)) {
+        return;
+    }
     for (&(linear, to), way) in products.iter().zip(&ways) {
         match way {
             Way::Plain => plain(cuda, linear, input, to, added),
@@ -250,12 +258,26 @@ pub(crate) fn gate_up(cuda: &mut Cuda, norm: Option<&Norm<Resident>>, dense: &De
     let one = Few { start: 0, count: 1, room: 1, mixed: false };
     let turning = Turning::fitting(cuda, norm, from, way, &[part], one);
     let input = if turning.is_some() { from } else { prepare(cuda, norm, from, &[way], columns, Also::Nothing) };
+    // Blocks that stay can give the row as the next product reads it: one kernel less, or one in which each block would turn all of it.
+    let reads_bytes = reads(cuda, &dense.down, rows) == Also::Bytes;
+    let in_codes = reads_bytes && Staying::of(cuda, &[part], one).is_some_and(|staying| staying.gives_codes(&part));
     each_few(rows, |start, count, room| {
         let few = Few { start, count, room, mixed: false };
-        let structure = narrow_structure(cuda, input, &[part], few, None, Some(dense), turning.as_ref());
+        let network = Gated { dense, in_codes: in_codes && rows == 1 };
+        let structure = narrow_structure(cuda, input, &[part], few, None, Some(&network), turning.as_ref());
         let name = format!("gate_up_{}", type_name(gate.weight.quant));
         launch_narrow(cuda, ["", &name], few, &[part], &structure, turning.as_ref());
     });
+    if in_codes && rows == 1 {
+        cuda.products.hold(Held { buffer: Buffer::Gate, form: Form::Bytes, alone: false });
+    }
+}
+
+/// A gated network whose pair of matrices is launched, and whether its output goes to where rows of bytes are, too.
+#[derive(Clone, Copy)]
+struct Gated<'a> {
+    dense: &'a Dense<Resident>,
+    in_codes: bool,
 }
 
 /// The one row of a step that every block of a narrow product turns itself into what it reads: one kernel less to wait for.
@@ -394,9 +416,14 @@ pub(crate) fn turn_rows(
         .aligned(8)
         .int(columns)
         .int(columns);
-    let threads = columns.div_ceil(4).next_multiple_of(32).min(1024) as u32;
+    // One row is turned a little sooner by more threads.
+    let (name, threads) = if rows > 1 && KEPT_COLUMNS.contains(&columns) {
+        ("norm_rows_kept", KEPT_THREADS)
+    } else {
+        ("norm_rows", columns.div_ceil(4).next_multiple_of(32).min(1024) as u32)
+    };
     let grid = Grid { ahead: true, ..Grid::new([rows, 1, 1], threads) };
-    cuda.launch("norm_rows", grid, &[(&structure).into()]);
+    cuda.launch(name, grid, &[(&structure).into()]);
 }
 
 /// One matrix of a narrow launch.
@@ -433,10 +460,18 @@ impl Staying {
         let bytes: Vec<_> = parts.iter().map(Part::bytes).collect();
         let columns = parts[0].linear.columns as usize;
         let shared_bytes = stream::shared_bytes(&cuda.gpu, quant, columns)?;
-        let large = bytes.iter().sum::<usize>() >= cuda.streamed_from;
+        let large = bytes.iter().sum::<usize>() >= cuda.streamed_from(quant);
         let blocks = cuda.gpu.processors as usize;
         let firsts = stream::first_blocks(blocks, &bytes);
         (alike && large && few.room == 1).then_some(Self { blocks, firsts, shared_bytes })
+    }
+
+    /// Whether the output of a pair comes in codes without a loss: dealt out by 32 rows to blocks that have room for them, it takes no more rounds.
+    fn gives_codes(&self, pair: &Part<'_>) -> bool {
+        let rows = pair.linear.rows as usize;
+        let rounds = 2 * rows.div_ceil(32).div_ceil(self.blocks);
+        let least = rows.div_ceil(stream::WARPS).div_ceil(self.blocks);
+        rows.is_multiple_of(32) && rounds * stream::WARPS <= stream::CODED_ROWS && rounds <= least.next_multiple_of(2)
     }
 }
 
@@ -499,7 +534,7 @@ fn narrow_structure(
     parts: &[Part<'_>],
     few: Few,
     added: Option<f32>,
-    gated: Option<&Dense<Resident>>,
+    gated: Option<&Gated<'_>>,
     turning: Option<&Turning<'_>>,
 ) -> Structure {
     let mut structure = Structure::new();
@@ -526,7 +561,7 @@ fn narrow_structure(
     }
     let columns = parts[0].linear.columns as usize;
     let structure = vectors(cuda, &structure.int(parts.len()), cuda.at(input), columns, [few.start, few.count]);
-    let [number, limit, steepness] = gated.map_or([0.0; 3], |dense| numbered(dense.activation));
+    let [number, limit, steepness] = gated.map_or([0.0; 3], |gated| numbered(gated.dense.activation));
     let numbers = if reads_bytes(parts[0].linear.weight.quant) { 0 } else { cuda.at(input) };
     let structure = structure
         .int(usize::from(added.is_some()))
@@ -534,11 +569,13 @@ fn narrow_structure(
         .int(number as usize)
         .float(limit)
         .float(steepness)
-        .float(gated.map_or(1.0, |dense| dense.gate_scale))
+        .float(gated.map_or(1.0, |gated| gated.dense.gate_scale))
         .place(turning.map_or(numbers, |turning| turning.from));
+    let codes = gated.filter(|gated| gated.in_codes).map(|_| &cuda.products);
     norm_structure(&structure, turning.and_then(|turning| turning.norm))
         .int(staying.map_or(0, |staying| staying.blocks))
-        .aligned(8)
+        .place(codes.map_or(0, |scratch| scratch.codes.at()))
+        .place(codes.map_or(0, |scratch| scratch.metas.at()))
 }
 
 /// `RowNorm` of `kernels/codes.cuh`.

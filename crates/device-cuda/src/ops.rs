@@ -55,8 +55,10 @@ pub struct Cuda {
     pending: Cell<Option<Pending>>,
     /// Whether only the plain kernels run: single precision, each output in one order whatever else is computed.
     pub(crate) exact: bool,
-    /// Bytes of the matrices of a launch from which on blocks that stay read them for one row.
-    pub(crate) streamed_from: usize,
+    /// Bytes of the matrices of a launch from which on blocks that stay read them for one row, where a test says so.
+    streamed_from: Option<usize>,
+    /// Whether all kernels share out a processor's near memory alike.
+    shares_most: bool,
     /// Rows that kernels are started for: of tokens, of outputs.
     rows: [usize; 2],
     /// Sequences that kernels are started for, and tiles of attention.
@@ -109,7 +111,8 @@ impl Cuda {
         unsupported(shape)?;
         let exact = arithmetic == Arithmetic::Exact;
         // Kernels are the process's: of several models the last that was loaded decides.
-        gpu.share(shares_most(shape)).map_err(lost)?;
+        let shares_most = shares_most(shape);
+        gpu.share(shares_most).map_err(lost)?;
         let (weights, resident) = Weights::new(&gpu, shape, exact)?;
         let buffers = Buffer::ALL.iter().map(|buffer| {
             let bytes = 4 * buffer.values(shape, plan);
@@ -149,7 +152,8 @@ impl Cuda {
             attention,
             pending: Cell::new(None),
             exact,
-            streamed_from: stream::BYTES_MIN,
+            streamed_from: None,
+            shares_most,
             rows: [0; 2],
             sequences: 0,
             tiles: 0,
@@ -167,7 +171,12 @@ impl Cuda {
 
     /// Has blocks that stay read matrices of so many bytes and more for one row: for tests, whose matrices are small.
     pub fn stream_from(&mut self, bytes: usize) {
-        self.streamed_from = bytes;
+        self.streamed_from = Some(bytes);
+    }
+
+    /// Bytes of the matrices of a launch from which on they do.
+    pub(crate) fn streamed_from(&self, quant: Quant) -> usize {
+        self.streamed_from.unwrap_or_else(|| stream::bytes_min(quant, self.shares_most))
     }
 
     /// Takes the batch that the next operations work on.

@@ -5,16 +5,20 @@ use kauri_formats::Quant;
 
 use crate::driver::{Gpu, WAITS};
 
-/// Threads of a block.
-pub(crate) const THREADS: u32 = 512;
+/// Warps of a block, and threads.
+pub(crate) const WARPS: usize = 16;
+pub(crate) const THREADS: u32 = 32 * WARPS as u32;
+/// Outputs of a block that become codes at most, as in `kernels/matvec_stream.cuh`.
+pub(crate) const CODED_ROWS: usize = 256;
 /// Columns come in multiples of this many: two blocks of 32.
 const COLUMNS: usize = 64;
-/// Bytes of the matrices of a launch from which on these kernels are quicker.
-pub(crate) const BYTES_MIN: usize = 9 << 20;
+/// Bytes of the matrices of a launch from which on these kernels are quicker; and of `Q8_0`, where all kernels of a model share out the near memory alike.
+const BYTES_MIN: usize = 9 << 20;
+const ALIKE_Q8_0_BYTES_MIN: usize = 3 << 20;
 /// More than half of what a processor has: two of these blocks are never on one.
 const SHARED_BYTES_MIN: usize = 116 << 10;
 /// What a block needs of shared memory beside what is counted here.
-const OWN_BYTES: usize = 1024;
+const OWN_BYTES: usize = 2048;
 
 /// Bytes of the rings of a block: 16 warps, STEPS, ROWS * UNITS and the bytes of a unit, as in `kernels/matvec_stream.cu`.
 fn ring_bytes(quant: Quant) -> Option<usize> {
@@ -25,6 +29,11 @@ fn ring_bytes(quant: Quant) -> Option<usize> {
         Quant::BF16 | Quant::F16 => Some(16 * 3 * 4 * 512),
         _ => None,
     }
+}
+
+/// Bytes of the matrices of a launch from which on these kernels are quicker. `is_alike`: see [`Gpu::share`].
+pub(crate) fn bytes_min(quant: Quant, is_alike: bool) -> usize {
+    if is_alike && quant == Quant::Q8_0 { ALIKE_Q8_0_BYTES_MIN } else { BYTES_MIN }
 }
 
 /// Shared memory of a block, for matrices of one type with so many columns; none where there is no kernel, or no room.

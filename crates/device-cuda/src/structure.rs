@@ -45,4 +45,4 @@ impl Structure {
 }
 
 /// The largest structure of a kernel.
-const STRUCTURE_BYTES_MAX: usize = 512;
+const STRUCTURE_BYTES_MAX: usize = 640;

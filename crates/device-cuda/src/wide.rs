@@ -73,6 +73,45 @@ pub(crate) struct Task {
     added: Option<f32>,
     curve: [f32; 5],
     gate_scale: f32,
+    /// Whether the weights are the model's own, and not made in this step.
+    is_stored: bool,
+    /// Where the second of joined matrices goes, and the third.
+    joined: [Joined; 2],
+}
+
+/// Where rows of one of several matrices go that lie one behind the other: `Joined` of `kernels/matmul.cuh`.
+#[derive(Clone, Copy, Default)]
+struct Joined {
+    to: u64,
+    first: usize,
+    stride: usize,
+}
+
+/// `to = linear(rows)` of two or three matrices at once, of rows that are at `halves` in bf16: where these are stored so, one right behind the other. Says
+/// whether they are.
+pub(crate) fn joined(cuda: &Cuda, products: &[(&Linear<Resident>, u64)], halves: u64, tokens: usize) -> bool {
+    let [(first, to), rest @ ..] = products else { return false };
+    let mut joined = [Joined::default(); 2];
+    if rest.is_empty() || rest.len() > joined.len() {
+        return false;
+    }
+    let mut rows = 0;
+    for (index, &(linear, to)) in products.iter().enumerate() {
+        let weight = &linear.weight;
+        let is_next = weight.at == first.weight.at + (2 * rows * weight.columns) as u64;
+        let alike = weight.quant == Quant::BF16 && weight.columns == first.weight.columns && linear.bias.is_none();
+        if !(is_next && alike && rows.is_multiple_of(TILE_ROWS)) {
+            return false;
+        }
+        if let Some(index) = index.checked_sub(1) {
+            joined[index] = Joined { to, first: rows, stride: weight.rows };
+        }
+        rows += weight.rows;
+    }
+    let Resident { at, columns, rows: stride, .. } = first.weight;
+    let task = Task { to: *to, rows, tokens, columns, stride, is_stored: true, joined, ..Task::default() };
+    cuda.note(launch(cuda, "matmul", halves, [at, at], &task));
+    true
 }
 
 /// `to = linear(rows)`, or `to += added * linear(rows)`, of rows that are at `halves` in bf16.
@@ -104,6 +143,7 @@ pub(crate) fn product(
             columns,
             stride: rows,
             added,
+            is_stored: quant == Quant::BF16,
             ..Task::default()
         };
         launch(cuda, "matmul", halves, [place, place], &task)?;
@@ -151,6 +191,7 @@ pub(crate) fn pair(
             stride: rows,
             curve: curve(dense.activation).expect("looked at before"),
             gate_scale: dense.gate_scale,
+            is_stored: quant == Quant::BF16,
             ..Task::default()
         };
         if as_stored {
@@ -354,5 +395,9 @@ pub(crate) fn task_structure(cuda: &Cuda, structure: &Structure, task: &Task, sp
     for number in task.curve {
         structure = structure.float(number);
     }
-    structure.float(task.gate_scale).aligned(64)
+    structure = structure.float(task.gate_scale).int(usize::from(task.is_stored)).aligned(8);
+    for Joined { to, first, stride } in task.joined {
+        structure = structure.place(to).int(first).int(stride);
+    }
+    structure.aligned(64)
 }

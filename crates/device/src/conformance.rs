@@ -175,6 +175,9 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
     cases.extend(caches(&usual));
     cases.extend(moe::cases(quants, &usual));
     cases.extend(latent::cases(quants, &usual));
+    // Queries, keys and values of whole tiles of 128 rows, which a device may compute as one matrix. Last, as a case's numbers come from its place.
+    let floats = quants.iter().filter(|quant| quant.block_len() == 1);
+    cases.extend(floats.map(|&quant| Case { quant, kv_heads: 4, ..usual.clone() }));
     cases
 }
 
