@@ -347,7 +347,7 @@ impl Wgpu {
     }
 
     /// Buffers with what is wanted in its places: those of the kernel before where that had it, since a change of them takes the CPU
-    /// about as long as the rest of a kernel's start.
+    /// time, too.
     fn group(&mut self, block: Option<usize>, chunks: &[usize]) -> wgpu::BindGroup {
         let wanted = [chunks.first(), chunks.get(1), chunks.get(2), block.as_ref()];
         if let Some((key, group)) = &self.last
