@@ -1,6 +1,7 @@
 //! The parts that most families are made of, read from a [`Config`]: a family's file says only where it differs.
 
 use kauri_formats::Value;
+use kauri_formats::safetensors::SCALED_METHODS;
 use serde_json::Value as Json;
 
 use crate::config::{Config, Error, Setting};
@@ -152,8 +153,10 @@ impl Numbers {
         config.flag("use_qk_norm")?;
         if let Some(method) = config.json("quantization_config") {
             let method = method.get("quant_method").and_then(Json::as_str).unwrap_or("unknown");
-            // Of one, some families know where the parts are.
-            if method != "mxfp4" || !config.has("blk.0.ffn_down_exps.blocks") {
+            // Of one, some families know where the parts are; of others, whoever reads the file has put them together.
+            let is_known =
+                SCALED_METHODS.contains(&method) || method == "mxfp4" && config.has("blk.0.ffn_down_exps.blocks");
+            if !is_known {
                 return Err(config.unsupported(format!("a safetensors model quantised by {method:?}")));
             }
         }

@@ -72,7 +72,7 @@ pub fn to_gguf(checkpoint: &Checkpoint) -> Result<Renamed, Error> {
     }
     let mut tensors = canonical(&config, &shape);
     tensors.extend(made.iter().map(|(name, values)| (name.clone(), vec![values.len() as u64])));
-    let tensor = |dims| Tensor { quant: Quant::F32, dims, data: Bytes::from(Vec::new()) };
+    let tensor = |dims| Tensor { quant: Quant::F32, dims, data: Bytes::from(Vec::new()), scales: None };
     let planned = Checkpoint {
         paths: Vec::new(),
         source: Source::Gguf(metadata),

@@ -155,6 +155,7 @@ fn settings_of_gpt_oss_are_honoured_or_refused_by_name() {
         let error = yarn(changed).map(|_| ()).expect_err("refused").to_string();
         assert!(error.starts_with("gpt-oss: ") && error.contains(&key), "{key}: {error}");
     }
+    assert!(shape("qwen3", "quantization_config", json!({ "quant_method": "fp8" })).is_ok());
     let error = shape("gptoss", "quantization_config", json!({ "quant_method": "awq" })).map(|_| ()).expect_err("awq");
     assert!(error.to_string().contains("awq"), "{error}");
 }

@@ -16,6 +16,7 @@ use crate::mapping::Bytes;
 use crate::metadata::{Metadata, Value};
 use crate::quant::Quant;
 use crate::safetensors;
+use crate::scales::Scales;
 
 /// An opened model: settings and tensors, memory-mapped.
 #[derive(Debug)]
@@ -65,8 +66,10 @@ pub struct Tensor {
     pub quant: Quant,
     /// Dimensions, outermost first: a matrix is `(rows, columns)`, and a row is contiguous.
     pub dims: Vec<u64>,
-    /// The stored bytes: as many as type and dimensions say, at no particular alignment.
+    /// The stored bytes: as many as type and dimensions say, at no particular alignment. Where [`Scales::Sixteens`] are apart, codes alone.
     pub data: Bytes,
+    /// What the file keeps apart from the values.
+    pub scales: Option<Box<Scales>>,
 }
 
 impl Checkpoint {
@@ -150,11 +153,11 @@ impl Checkpoint {
     /// Those of the operating system, which limits how much a process may keep.
     pub fn lock(&self) -> io::Result<()> {
         let mut locked: Option<&Bytes> = None;
-        for tensor in self.tensors.values() {
-            if locked.is_none_or(|locked| !locked.same_mapping(&tensor.data)) {
-                tensor.data.lock()?;
+        for bytes in self.tensors.values().flat_map(Tensor::stored) {
+            if locked.is_none_or(|locked| !locked.same_mapping(bytes)) {
+                bytes.lock()?;
             }
-            locked = Some(&tensor.data);
+            locked = Some(bytes);
         }
         Ok(())
     }
@@ -170,7 +173,7 @@ impl Checkpoint {
             Value::Strings(strings) => Some(strings.bytes()),
             _ => None,
         });
-        let tensors = self.tensors.values().map(|tensor| &tensor.data);
+        let tensors = self.tensors.values().flat_map(Tensor::stored);
         strings.chain(tokenizer).chain(tensors)
     }
 }

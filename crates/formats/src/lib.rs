@@ -12,9 +12,11 @@ pub mod mapping;
 pub mod metadata;
 pub mod quant;
 pub mod safetensors;
+pub mod scales;
 
 pub use checkpoint::{Checkpoint, Source, Tensor};
 pub use error::Error;
 pub use mapping::Bytes;
 pub use metadata::{Metadata, Value};
 pub use quant::Quant;
+pub use scales::{Scales, Tiles};

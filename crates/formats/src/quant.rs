@@ -7,6 +7,7 @@
 mod affine_blocks;
 mod bf16;
 mod blocks;
+mod e4m3;
 mod f16;
 pub mod grids;
 mod iq1_m;
@@ -42,7 +43,7 @@ pub use iq4_nl::LEVELS as IQ4_LEVELS;
 pub use mxfp4::LEVELS as FP4_LEVELS;
 pub use nvfp4::half_scale as nvfp4_scale;
 
-/// How the values of a tensor are stored. The names are those of ggml.
+/// How the values of a tensor are stored. The names are those of ggml; of what GGUF does not have, those of safetensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types, missing_docs)]
 pub enum Quant {
@@ -74,6 +75,8 @@ pub enum Quant {
     NVFP4,
     Q1_0,
     Q2_0,
+    /// Floats of eight bits, most often with factors apart ([`crate::scales`]). No GGUF has them.
+    F8_E4M3,
     /// Plain integers and doubles: tables, never operands of a matrix product.
     I8,
     I16,
@@ -82,46 +85,47 @@ pub enum Quant {
     F64,
 }
 
-/// Name, number in a GGUF file, values per block, bytes per block; in the order of the variants.
-const LAYOUT: [(&str, u32, usize, usize); 33] = [
-    ("F32", 0, 1, 4),
-    ("F16", 1, 1, 2),
-    ("BF16", 30, 1, 2),
-    ("Q4_0", 2, 32, 18),
-    ("Q4_1", 3, 32, 20),
-    ("Q5_0", 6, 32, 22),
-    ("Q5_1", 7, 32, 24),
-    ("Q8_0", 8, 32, 34),
-    ("Q2_K", 10, 256, 84),
-    ("Q3_K", 11, 256, 110),
-    ("Q4_K", 12, 256, 144),
-    ("Q5_K", 13, 256, 176),
-    ("Q6_K", 14, 256, 210),
-    ("IQ2_XXS", 16, 256, 66),
-    ("IQ2_XS", 17, 256, 74),
-    ("IQ2_S", 22, 256, 82),
-    ("IQ3_XXS", 18, 256, 98),
-    ("IQ3_S", 21, 256, 110),
-    ("IQ1_S", 19, 256, 50),
-    ("IQ1_M", 29, 256, 56),
-    ("IQ4_NL", 20, 32, 18),
-    ("IQ4_XS", 23, 256, 136),
-    ("TQ1_0", 34, 256, 54),
-    ("TQ2_0", 35, 256, 66),
-    ("MXFP4", 39, 32, 17),
-    ("NVFP4", 40, 64, 36),
-    ("Q1_0", 41, 128, 18),
-    ("Q2_0", 42, 64, 18),
-    ("I8", 24, 1, 1),
-    ("I16", 25, 1, 2),
-    ("I32", 26, 1, 4),
-    ("I64", 27, 1, 8),
-    ("F64", 28, 1, 8),
+/// Name, number in a GGUF file if it may be in one, values per block, bytes per block; in the order of the variants.
+const LAYOUT: [(&str, Option<u32>, usize, usize); 34] = [
+    ("F32", Some(0), 1, 4),
+    ("F16", Some(1), 1, 2),
+    ("BF16", Some(30), 1, 2),
+    ("Q4_0", Some(2), 32, 18),
+    ("Q4_1", Some(3), 32, 20),
+    ("Q5_0", Some(6), 32, 22),
+    ("Q5_1", Some(7), 32, 24),
+    ("Q8_0", Some(8), 32, 34),
+    ("Q2_K", Some(10), 256, 84),
+    ("Q3_K", Some(11), 256, 110),
+    ("Q4_K", Some(12), 256, 144),
+    ("Q5_K", Some(13), 256, 176),
+    ("Q6_K", Some(14), 256, 210),
+    ("IQ2_XXS", Some(16), 256, 66),
+    ("IQ2_XS", Some(17), 256, 74),
+    ("IQ2_S", Some(22), 256, 82),
+    ("IQ3_XXS", Some(18), 256, 98),
+    ("IQ3_S", Some(21), 256, 110),
+    ("IQ1_S", Some(19), 256, 50),
+    ("IQ1_M", Some(29), 256, 56),
+    ("IQ4_NL", Some(20), 32, 18),
+    ("IQ4_XS", Some(23), 256, 136),
+    ("TQ1_0", Some(34), 256, 54),
+    ("TQ2_0", Some(35), 256, 66),
+    ("MXFP4", Some(39), 32, 17),
+    ("NVFP4", Some(40), 64, 36),
+    ("Q1_0", Some(41), 128, 18),
+    ("Q2_0", Some(42), 64, 18),
+    ("F8_E4M3", None, 1, 1),
+    ("I8", Some(24), 1, 1),
+    ("I16", Some(25), 1, 2),
+    ("I32", Some(26), 1, 4),
+    ("I64", Some(27), 1, 8),
+    ("F64", Some(28), 1, 8),
 ];
 
 impl Quant {
     /// Every type.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::F32,
         Self::F16,
         Self::BF16,
@@ -150,6 +154,7 @@ impl Quant {
         Self::NVFP4,
         Self::Q1_0,
         Self::Q2_0,
+        Self::F8_E4M3,
         Self::I8,
         Self::I16,
         Self::I32,
@@ -159,15 +164,15 @@ impl Quant {
 
     /// The type with this number in a GGUF file.
     pub fn from_ggml(number: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|quant| quant.ggml() == number)
+        Self::ALL.into_iter().find(|quant| quant.ggml() == Some(number))
     }
 
-    /// This type's number in a GGUF file.
-    pub const fn ggml(self) -> u32 {
+    /// This type's number in a GGUF file, if it may be in one.
+    pub const fn ggml(self) -> Option<u32> {
         LAYOUT[self as usize].1
     }
 
-    /// The name, as ggml writes it.
+    /// The name, as ggml writes it, or safetensors.
     pub const fn name(self) -> &'static str {
         LAYOUT[self as usize].0
     }
@@ -208,6 +213,7 @@ impl Quant {
             Self::F32 => blocks::dequantise_values(blocks, values, f32::from_le_bytes),
             Self::F16 => f16::dequantise(blocks, values),
             Self::BF16 => blocks::dequantise_values(blocks, values, bf16::dequantise),
+            Self::F8_E4M3 => blocks::dequantise_values(blocks, values, e4m3::dequantise),
             Self::Q4_0 => blocks::dequantise(blocks, values, q4_0::dequantise),
             Self::Q4_1 => blocks::dequantise(blocks, values, q4_1::dequantise),
             Self::Q5_0 => blocks::dequantise(blocks, values, q5_0::dequantise),
@@ -305,6 +311,7 @@ impl Quant {
             | Self::IQ3_S
             | Self::IQ1_S
             | Self::IQ1_M
+            | Self::F8_E4M3
             | Self::I8
             | Self::I16
             | Self::I32

@@ -8,6 +8,7 @@
 mod directory;
 mod index;
 mod json;
+mod scaled;
 
 use std::fmt;
 
@@ -22,6 +23,7 @@ use crate::mapping::Bytes;
 use crate::quant::Quant;
 
 pub(crate) use directory::{open_adapter, open_directory, open_file};
+pub use scaled::METHODS as SCALED_METHODS;
 
 /// The longest header, in bytes (the reference implementation's limit).
 pub const HEADER_BYTES_MAX: u64 = 100_000_000;
@@ -31,11 +33,12 @@ pub const NAME_BYTES_MAX: u64 = 1024;
 pub const DIMS_MAX: usize = 8;
 
 /// Types of values that are read, by the names that the format gives them.
-const TYPES: [(&str, Quant); 9] = [
+const TYPES: [(&str, Quant); 10] = [
     ("F64", Quant::F64),
     ("F32", Quant::F32),
     ("F16", Quant::F16),
     ("BF16", Quant::BF16),
+    ("F8_E4M3", Quant::F8_E4M3),
     ("I64", Quant::I64),
     ("I32", Quant::I32),
     ("I16", Quant::I16),
@@ -43,7 +46,7 @@ const TYPES: [(&str, Quant); 9] = [
     // Bytes that stand for something else: nothing reads either as numbers.
     ("U8", Quant::I8),
 ];
-const TYPE_NAMES: &str = "F64, F32, F16, BF16, I64, I32, I16, I8, U8";
+const TYPE_NAMES: &str = "F64, F32, F16, BF16, F8_E4M3, I64, I32, I16, I8, U8";
 
 const PREFIX_BYTES: usize = size_of::<u64>();
 /// What an entry takes in memory, its name apart: as read, then as a slot of the map with an index, and three allocations.
@@ -241,7 +244,7 @@ impl Entry {
         let Some(cut) = range.and_then(|(start, end)| data.slice(start..end)) else {
             return Err(self.outside(data.len() as u64));
         };
-        let tensor = Tensor { quant: self.quant, dims: self.dims, data: cut };
+        let tensor = Tensor { quant: self.quant, dims: self.dims, data: cut, scales: None };
         Ok((self.name, tensor))
     }
 

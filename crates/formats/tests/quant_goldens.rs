@@ -69,6 +69,23 @@ fn quantises_to_the_reference_bytes() {
     }
 }
 
+/// Against `ml_dtypes`; the NaN, which is read as a number, apart.
+#[test]
+fn every_float_of_eight_bits_is_its_value() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two folders down");
+    let expected = read_f32(&repository.join("tests/golden/scaled/e4m3.f32"));
+    let codes: Vec<u8> = (0..=255).collect();
+    let mut values = vec![f32::NAN; 256];
+    Quant::F8_E4M3.dequantise(&codes, &mut values);
+    for (code, (value, expected)) in values.iter().zip(&expected).enumerate() {
+        if code & 0x7f == 0x7f {
+            assert!(expected.is_nan() && value.abs() == 480.0, "{code:#04x}: {value}");
+        } else {
+            assert_eq!(value.to_bits(), expected.to_bits(), "{code:#04x}: {value}, expected {expected}");
+        }
+    }
+}
+
 #[test]
 fn types_of_one_value_are_converted() {
     fn dequantised(quant: Quant, bytes: &[u8]) -> f32 {

@@ -95,6 +95,7 @@ impl<'a> Entry<'a> {
                 needed: self.bytes,
                 left: (file.len() as u64).saturating_sub(start),
             })?,
+            scales: None,
         })
     }
 }

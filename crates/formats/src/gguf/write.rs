@@ -79,7 +79,10 @@ impl<W: Write> Writer<W> {
             for dim in tensor.dims.iter().rev() {
                 head.extend(dim.to_le_bytes());
             }
-            head.extend(tensor.quant.ggml().to_le_bytes());
+            let number = tensor.quant.ggml();
+            let number = number
+                .ok_or_else(|| invalid(format!("tensor {}: no GGUF has {}", tensor.name, tensor.quant.name())))?;
+            head.extend(number.to_le_bytes());
             head.extend(offset.to_le_bytes());
             offset = offset
                 .checked_add(*size)

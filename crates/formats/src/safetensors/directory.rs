@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use indexmap::map::Entry;
 use serde_json::{Map, Value as Json};
 
-use super::{index, json, parse_within};
+use super::{index, json, parse_within, scaled};
 use crate::budget::Budget;
 use crate::checkpoint::{self, Checkpoint, Directory, Source, Tensor};
 use crate::error::{Error, quoted};
@@ -110,7 +110,12 @@ fn open(directory: &Path, shards: &[PathBuf], indexed: Option<(&Path, &[u8])>) -
     if let Some((path, bytes)) = indexed {
         index::verify(bytes, |tensor| tensors.contains_key(tensor)).map_err(|error| error.in_file(path))?;
     }
-    Ok(Checkpoint { paths, source: Source::Safetensors(Box::new(settings(directory, &mut budget)?)), tensors })
+    let settings = settings(directory, &mut budget)?;
+    let config = directory.join(CONFIG);
+    let format = scaled::Format::read(&settings.config).map_err(|error| error.in_file(&config))?;
+    // Which of several shards has the tensor, its name says.
+    let tensors = scaled::join(tensors, &format).map_err(|error| error.in_file(shards.first().unwrap_or(&config)))?;
+    Ok(Checkpoint { paths, source: Source::Safetensors(Box::new(settings)), tensors })
 }
 
 fn read_shard(path: &Path, tensors: &mut IndexMap<String, Tensor>, budget: &mut Budget) -> Result<(), Error> {

@@ -221,6 +221,7 @@ fn sample() -> (Metadata, IndexMap<String, Tensor>) {
         quant,
         dims: dims.to_vec(),
         data: Bytes::from((0..bytes).map(|i| i as u8).collect::<Vec<_>>()),
+        scales: None,
     };
     let tensors = [
         ("a".to_owned(), tensor(Quant::F32, &[3], 12)),

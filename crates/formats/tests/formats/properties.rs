@@ -46,7 +46,7 @@ fn valid_gguf() -> Vec<u8> {
     let tensors = [
         gguf_tensor("a", &[8, 2], TENSOR_F32, 0),
         gguf_tensor("q", &[256, 2], TENSOR_Q4_K, 64),
-        gguf_tensor("i", &[1, 1, 1, 4], Quant::I8.ggml(), 352),
+        gguf_tensor("i", &[1, 1, 1, 4], Quant::I8.ggml().unwrap(), 352),
     ];
     gguf_file(&keys, &tensors, 356)
 }

@@ -104,7 +104,8 @@ fn written() -> Vec<u8> {
     ] {
         metadata.insert(key.to_owned(), value);
     }
-    let tensor = Tensor { quant: kauri_formats::Quant::Q8_0, dims: vec![3, 32], data: Bytes::from(vec![1; 102]) };
+    let tensor =
+        Tensor { quant: kauri_formats::Quant::Q8_0, dims: vec![3, 32], data: Bytes::from(vec![1; 102]), scales: None };
     gguf::write(Vec::new(), &metadata, [("token_embd.weight", &tensor)]).unwrap()
 }
 
@@ -120,7 +121,7 @@ fn safetensors_seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("bad-length", u64::MAX.to_le_bytes().to_vec()),
         ("bad-json", safetensors_file("{\"a\":", 0)),
         ("bad-deep", safetensors_file(&format!("{{\"a\":{}", "[".repeat(300)), 0)),
-        ("bad-type", file(&[safetensors_entry("a", "F8_E4M3", "1", 0, 1)], 1)),
+        ("bad-type", file(&[safetensors_entry("a", "F8_E5M2", "1", 0, 1)], 1)),
         ("bad-product", file(&[safetensors_entry("a", "F32", "4294967296,4294967296", 0, 4)], 4)),
         ("bad-offsets", file(&[safetensors_entry("a", "I8", "4", 4, 0)], 4)),
         ("bad-outside", file(&[entry("a", 0, 5)], 4)),
