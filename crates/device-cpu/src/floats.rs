@@ -9,7 +9,8 @@ use kauri_formats::Quant;
 use crate::activation::{Activations, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, Fill, InRegisters, LANES_MAX, Multiply, NUMBERS, Panel, Part, Product, Scratch, Tiles, offsets,
+    self, Ahead, Fill, InRegisters, LANES_MAX, LaneScales, Multiply, NUMBERS, Panel, Part, Product, RowScales, Scratch,
+    Tiles, offsets,
 };
 use crate::vector::Vector;
 
@@ -23,6 +24,26 @@ pub trait Element {
     /// # Safety
     /// The CPU has the instructions of `V`.
     unsafe fn widen<V: Vector>(word: V::Bytes, byte: usize) -> V::Float;
+
+    /// What numbers of a type with scales apart are multiplied with behind a column, up to the next tile.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn scale<V: Vector>(_: &LaneScales<'_>, _: usize) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::float(1.0) }
+    }
+
+    /// Number `index` of sixteen bytes of each row, times what [`Self::scale`] gave.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn number<V: Vector>(words: &[V::Bytes; 4], index: usize, _: V::Float) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { Self::widen::<V>(words[index * Self::BYTES / 4], index * Self::BYTES % 4) }
+    }
 }
 
 impl Element for f32 {
@@ -57,6 +78,47 @@ impl Element for bf16 {
     }
 }
 
+/// A float of eight bits.
+pub struct E4m3;
+
+impl E4m3 {
+    /// What [`Element::widen`] leaves out: the exponent of half precision begins eight powers of two lower.
+    const LEFT_OUT: f32 = 256.0;
+}
+
+impl Element for E4m3 {
+    const BYTES: usize = 1;
+
+    /// The number divided by [`Self::LEFT_OUT`]: a sign, and seven bits that are the upper ones of a number in half precision, so that those
+    /// under the normal ones need no care.
+    #[inline(always)]
+    unsafe fn widen<V: Vector>(word: V::Bytes, byte: usize) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            let [signs, sizes] = [V::word(0x8000_8000), V::word(0x3f80_3f80)];
+            // Bytes 0 and 2, or 1 and 3, in the two halves.
+            let halves = if byte.is_multiple_of(2) {
+                V::or(V::and(V::shift_left::<8>(word), signs), V::and(V::shift_left::<7>(word), sizes))
+            } else {
+                V::or(V::and(word, signs), V::and(V::shift_right::<1>(word), sizes))
+            };
+            if byte < 2 { V::half_to_float::<0>(halves) } else { V::half_to_float::<1>(halves) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn scale<V: Vector>(scales: &LaneScales<'_>, column: usize) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { scales.at::<V>(column, Self::LEFT_OUT) }
+    }
+
+    #[inline(always)]
+    unsafe fn number<V: Vector>(words: &[V::Bytes; 4], index: usize, scale: V::Float) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::mul(Self::widen::<V>(words[index / 4], index % 4), scale) }
+    }
+}
+
 /// Weights stored as `E`.
 pub struct Numbers<E>(PhantomData<E>);
 
@@ -75,6 +137,7 @@ pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
         Quant::F32 => visitor.visit::<f32>(),
         Quant::F16 => visitor.visit::<f16>(),
         Quant::BF16 => visitor.visit::<bf16>(),
+        Quant::F8_E4M3 => visitor.visit::<E4m3>(),
         Quant::Q4_0
         | Quant::Q4_1
         | Quant::Q5_0
@@ -109,7 +172,7 @@ pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
 }
 
 /// Columns that sixteen bytes hold of the narrowest numbers: the panel has room for whole ones.
-const RUN: usize = 8;
+const RUN: usize = 16;
 
 /// A vector of rows.
 struct Rows<'a> {
@@ -160,20 +223,29 @@ impl<V: Vector, E: Element> Fill<V> for Numbers<E> {
     }
 
     #[inline(always)]
-    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
+    unsafe fn fill(
+        stored: &[u8],
+        row_bytes: usize,
+        columns: Range<usize>,
+        scales: RowScales<'_>,
+        mut ahead: Ahead,
+        panel: &mut Panel,
+    ) {
         let width = columns.len().next_multiple_of(RUN);
         let run = 16 / E::BYTES;
         let each = ahead.each(columns.len().div_ceil(run) * V::FLOAT_STRIPS);
         for part in 0..V::FLOAT_STRIPS {
             let rows = Rows::new::<V>(stored, row_bytes, part);
+            let scales = scales.of_lanes::<V>(part);
             // SAFETY: the panel has room for `width` columns of every vector of rows; the rows hold the columns.
             unsafe {
                 let out = panel.numbers.as_mut_ptr().add(part * width * V::LANES);
                 for column in (0..columns.len()).step_by(run) {
                     ahead.ask::<V>(each);
                     let words = rows.columns::<V, E>(columns.start + column);
+                    let scale = E::scale::<V>(&scales, columns.start + column);
                     for index in 0..run {
-                        let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
+                        let number = E::number::<V>(&words, index, scale);
                         V::store(number, out.add((column + index) * V::LANES));
                     }
                 }
@@ -187,6 +259,7 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
     unsafe fn single<const R: usize>(
         stored: &[u8],
         row_bytes: usize,
+        scales: RowScales<'_>,
         x: &Activations,
         tile: Tile,
         mut ahead: Ahead,
@@ -195,6 +268,7 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         let (x, columns) = (x.numbers(tile, 0), row_bytes / E::BYTES);
         let each = ahead.each(columns.div_ceil(run) * R);
         let rows: [Rows<'_>; R] = std::array::from_fn(|part| Rows::new::<V>(stored, row_bytes, part));
+        let scales: [LaneScales<'_>; R] = std::array::from_fn(|part| scales.of_lanes::<V>(part));
         // SAFETY: the rows hold the columns; there is an activation for each.
         unsafe {
             let mut total = [V::float(0.0); R];
@@ -204,11 +278,13 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
             for line in (0..columns).step_by(4 * run) {
                 for r in 0..R {
                     let mut sum = total[r];
+                    // A tile ends with a line.
+                    let scale = E::scale::<V>(&scales[r], line);
                     for column in (line..whole.min(line + 4 * run)).step_by(run) {
                         ahead.ask::<V>(each);
                         let words = rows[r].columns::<V, E>(column);
                         for index in 0..run {
-                            let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
+                            let number = E::number::<V>(&words, index, scale);
                             sum = V::mul_add(number, V::float(*x.get_unchecked(column + index)), sum);
                         }
                     }
@@ -218,8 +294,9 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
             for r in 0..R {
                 if whole < columns {
                     let words = rows[r].columns::<V, E>(whole);
+                    let scale = E::scale::<V>(&scales[r], whole);
                     for index in 0..columns - whole {
-                        let number = E::widen::<V>(words[index * E::BYTES / 4], index * E::BYTES % 4);
+                        let number = E::number::<V>(&words, index, scale);
                         total[r] = V::mul_add(number, V::float(*x.get_unchecked(whole + index)), total[r]);
                     }
                 }

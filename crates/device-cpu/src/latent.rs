@@ -187,7 +187,7 @@ fn turn(
         for head in heads {
             let matrix = latent.keys[head].weight.matrix();
             for (row, weights) in weights.chunks_exact_mut(low).enumerate() {
-                matrix.quant.dequantise(matrix.row(row), weights);
+                matrix.dequantise(row, weights);
             }
             for row in head * tokens..(head + 1) * tokens {
                 // SAFETY: heads are dealt out without overlap.

@@ -6,7 +6,8 @@
 use std::ops::Range;
 
 use kauri_arch::Linear;
-use kauri_device::{Weight, formula};
+use kauri_device::{Matrix, Weight, formula};
+use kauri_formats::{Quant, Tiles};
 
 use crate::activation::{self, Activations, Rows};
 use crate::detect::{Kernels, Packing, Strips};
@@ -111,6 +112,21 @@ struct Shared<'a> {
 /// The kernel of a product with about so many tokens, if it has one.
 fn strips(kernels: Kernels, linear: &Linear<Weight>, tokens: usize) -> Option<Strips> {
     kernels.strips(linear.weight.matrix().quant, linear.columns as usize, tokens)
+}
+
+/// The bytes of a matrix, and what kernels multiply its values with.
+fn stored(linear: &Linear<Weight>) -> (&[u8], Option<&Tiles>) {
+    let matrix = linear.weight.matrix();
+    (&matrix.data, matrix.scales.as_ref().filter(|_| matrix.quant == Quant::F8_E4M3))
+}
+
+/// What sums are multiplied with: of types whose values are not.
+fn factor(linear: &Linear<Weight>) -> f32 {
+    let Matrix { quant, scales, .. } = linear.weight.matrix();
+    match scales {
+        Some(scales) if *quant != Quant::F8_E4M3 => scales.only().expect("one factor for all, as `Matrix` has it"),
+        _ => 1.0,
+    }
 }
 
 /// Whether both products can be computed together, as a job with a gate.
@@ -382,6 +398,7 @@ impl<'a> Shared<'a> {
         let (rows, columns) = (self.linear.rows as usize, self.linear.columns as usize);
         let output = Output {
             finish: self.finish,
+            factors: [Some(self.linear), self.gate].map(|linear| linear.map_or(1.0, factor)),
             bias: self.linear.bias.as_ref().map(Weight::vector),
             held_bias: self.gate.and_then(|gate| gate.bias.as_ref()).map(Weight::vector),
             rows,
@@ -394,13 +411,13 @@ impl<'a> Shared<'a> {
         // SAFETY: loading checked the sizes of the matrices; the rest is the caller's contract.
         unsafe {
             if let (Some(gate), Some(strips)) = (self.gate, strips.1) {
-                let matrix = &*gate.weight.matrix().data;
-                (strips.run)(&Product { matrix, rows, columns, x, tokens, output: None }, strip, scratch);
+                let (matrix, scales) = stored(gate);
+                (strips.run)(&Product { matrix, rows, columns, scales, x, tokens, output: None }, strip, scratch);
                 scratch.hold();
             }
-            let matrix = &*self.linear.weight.matrix().data;
+            let (matrix, scales) = stored(self.linear);
             let output = Some((&output, kernels.finisher()));
-            (strips.0.run)(&Product { matrix, rows, columns, x, tokens, output }, strip, scratch);
+            (strips.0.run)(&Product { matrix, rows, columns, scales, x, tokens, output }, strip, scratch);
         }
     }
 
@@ -413,10 +430,10 @@ impl<'a> Shared<'a> {
         let (weights, gate_weights) = weights.split_at_mut(matrix.columns);
         let bias = |linear: &Linear<Weight>, row: usize| linear.bias.as_ref().map_or(0.0, |bias| bias.vector()[row]);
         for row in rows {
-            matrix.quant.dequantise(matrix.row(row), weights);
+            matrix.dequantise(row, weights);
             if let Some(gate) = self.gate {
                 let gate = gate.weight.matrix();
-                gate.quant.dequantise(gate.row(row), gate_weights);
+                gate.dequantise(row, gate_weights);
             }
             for token in 0..self.tokens.tokens {
                 let x = x.row(self.tokens.first + token, matrix.columns);

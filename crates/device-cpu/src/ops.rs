@@ -285,11 +285,11 @@ impl Ops for Cpu {
             let rows = stream[sequence.tokens.start * table.columns..].chunks_exact_mut(table.columns);
             let tokens = &self.batch.tokens[sequence.tokens.clone()];
             for ((row, &token), position) in rows.zip(tokens).zip(sequence.positions()) {
-                table.quant.dequantise(table.row(token as usize), row);
+                table.dequantise(token as usize, row);
                 row.iter_mut().for_each(|value| *value *= embed.scale);
                 for (table, of_row) in formula::added(embed, position, sequence.second_start).into_iter().flatten() {
                     let added = &mut added[..table.columns];
-                    table.quant.dequantise(table.row(of_row), added);
+                    table.dequantise(of_row, added);
                     row.iter_mut().zip(added).for_each(|(value, added)| *value += *added);
                 }
             }

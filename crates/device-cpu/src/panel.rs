@@ -10,7 +10,8 @@ use std::ops::Range;
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, Scratch, Tiles, offsets,
+    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles,
+    offsets,
 };
 use crate::quant::written_out;
 use crate::vector::Vector;
@@ -282,7 +283,14 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
     }
 
     #[inline(always)]
-    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
+    unsafe fn fill(
+        stored: &[u8],
+        row_bytes: usize,
+        columns: Range<usize>,
+        _: RowScales<'_>,
+        mut ahead: Ahead,
+        panel: &mut Panel,
+    ) {
         let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;
         let each = ahead.each(blocks.len() * V::STRIPS);
         for part in 0..V::STRIPS {
@@ -315,6 +323,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     unsafe fn single<const R: usize>(
         stored: &[u8],
         row_bytes: usize,
+        _: RowScales<'_>,
         x: &Activations,
         tile: Tile,
         ahead: Ahead,

@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use kauri_arch::Activation;
+use kauri_formats::Tiles as Tiled;
 
 use crate::activation::{Activations, Rows, SPAN, Tile};
 use crate::detect::Packing;
@@ -52,12 +53,20 @@ pub trait Fill<V: Vector> {
     /// The stored bytes of a row.
     fn row_bytes(columns: usize) -> usize;
 
-    /// Unpacks some columns of some rows, `LANES` rows after the other; asks for `ahead` meanwhile.
+    /// Unpacks some columns of some rows, `LANES` rows after the other, times `scales` where the type has them apart; asks for `ahead`
+    /// meanwhile.
     ///
     /// # Safety
     /// `stored` holds one row or more of `row_bytes` bytes; `columns` are at most [`Self::COLUMNS`] and begin with a block; the CPU
     /// has the instructions of `V`.
-    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, ahead: Ahead, panel: &mut Panel);
+    unsafe fn fill(
+        stored: &[u8],
+        row_bytes: usize,
+        columns: Range<usize>,
+        scales: RowScales<'_>,
+        ahead: Ahead,
+        panel: &mut Panel,
+    );
 }
 
 /// How they are multiplied with one token, too.
@@ -69,6 +78,7 @@ pub trait Multiply<V: Vector>: Fill<V> {
     unsafe fn single<const R: usize>(
         stored: &[u8],
         row_bytes: usize,
+        scales: RowScales<'_>,
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
@@ -170,6 +180,57 @@ impl Ahead {
     }
 }
 
+/// What the rows of a strip are multiplied with, tile by tile.
+#[derive(Clone, Copy)]
+pub struct RowScales<'a> {
+    tiles: Option<&'a Tiled>,
+    /// The strip's first row, and its last.
+    rows: (usize, usize),
+}
+
+impl<'a> RowScales<'a> {
+    /// Those of vector `part` of the strip.
+    pub fn of_lanes<V: Vector>(self, part: usize) -> LaneScales<'a> {
+        let (first, last) = self.rows;
+        let row = |lane: usize| (first + part * V::LANES + lane).min(last);
+        let Some(tiles) = self.tiles else {
+            return LaneScales { rows: [&[1.0]; LANES_MAX], alike: true, columns: usize::MAX };
+        };
+        let alike = tiles.are_together(row(0), row(V::LANES - 1));
+        let rows = std::array::from_fn(|lane| tiles.of_row(row(if alike { 0 } else { lane.min(V::LANES - 1) })));
+        LaneScales { rows, alike, columns: tiles.columns() }
+    }
+}
+
+/// The same of one vector of rows.
+pub struct LaneScales<'a> {
+    /// The factors of each lane's row, tile after tile.
+    rows: [&'a [f32]; LANES_MAX],
+    /// Whether they are the same ones.
+    alike: bool,
+    /// Columns of a tile.
+    columns: usize,
+}
+
+impl LaneScales<'_> {
+    /// The factors at a column, times another.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    pub unsafe fn at<V: Vector>(&self, column: usize, factor: f32) -> V::Float {
+        let tile = column / self.columns;
+        // SAFETY: the array holds a vector; the rest is the caller's contract.
+        unsafe {
+            if self.alike {
+                return V::float(self.rows[0][tile] * factor);
+            }
+            let lanes = self.rows.map(|row| row[tile] * factor);
+            V::load(lanes.as_ptr())
+        }
+    }
+}
+
 /// Where the rows of vector `part` of a strip begin. A short last strip reads its last row again in the lanes that it does not have.
 #[inline(always)]
 pub fn offsets<V: Vector>(stored: &[u8], row_bytes: usize, part: usize) -> [i32; LANES_MAX] {
@@ -267,12 +328,21 @@ pub struct Product<'a> {
     pub rows: usize,
     /// Its columns.
     pub columns: usize,
+    /// What its values are multiplied with, of a type that has that apart for tiles.
+    pub scales: Option<&'a Tiled>,
     /// The activations.
     pub x: &'a Activations,
     /// Those of them that it is a product with.
     pub tokens: Rows,
     /// What becomes of the sums; nothing if they are to be held back.
     pub output: Option<(&'a Output<'a>, Finisher)>,
+}
+
+impl<'a> Product<'a> {
+    /// The scales of some rows.
+    fn scales(&self, rows: &Range<usize>) -> RowScales<'a> {
+        RowScales { tiles: self.scales, rows: (rows.start, rows.end - 1) }
+    }
 }
 
 /// [`finish`], compiled for an instruction set.
@@ -358,7 +428,7 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
         // SAFETY: the rows hold the columns, and the panel has room for them; the rest is the caller's contract.
         unsafe {
             let now = ahead.share(0..while_filling, time);
-            M::fill(stored, row_bytes, start..start + columns, now, &mut scratch.panel);
+            M::fill(stored, row_bytes, start..start + columns, product.scales(&rows), now, &mut scratch.panel);
             meet(product, &part, ahead.share(while_filling..time, time), scratch);
         }
         start += columns;
@@ -382,7 +452,7 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
         let row_bytes = M::row_bytes(product.columns);
         let strip_bytes = row_bytes * height::<V, M>();
         let ahead = Ahead::behind(stored, strip_bytes, 0..strip_bytes);
-        let total = M::single::<R>(stored, row_bytes, product.x, tile, ahead);
+        let total = M::single::<R>(stored, row_bytes, product.scales(rows), product.x, tile, ahead);
         let at = scratch.sums[..R * V::LANES].as_mut_ptr();
         for r in 0..R {
             V::store(total[r], at.add(r * V::LANES));
@@ -512,6 +582,8 @@ pub enum Finish {
 pub struct Output<'a> {
     /// What becomes of them.
     pub finish: Finish,
+    /// What sums are multiplied with first, and those held back.
+    pub factors: [f32; 2],
     /// Added to each row.
     pub bias: Option<&'a [f32]>,
     /// Added to each row of the product held back.
@@ -540,11 +612,12 @@ pub unsafe fn finish<V: Vector>(output: &Output<'_>, rows: &Range<usize>, tile: 
         // SAFETY: biases have a value for every row; sums lie in the scratch, whole vectors of them; the rest is the caller's
         // contract.
         unsafe {
+            let [factor, held_factor] = [V::float(output.factors[0]), V::float(output.factors[1])];
             let bias = part_of::<V>(output.bias, row, count);
             let held_bias = part_of::<V>(output.held_bias, row, count);
             for token in tile.token - output.first..tile.token - output.first + tile.width {
                 let at = token * output.height + row - rows.start;
-                let sum = V::add(V::load(scratch.sums[at..at + V::LANES].as_ptr()), bias);
+                let sum = V::mul_add(V::load(scratch.sums[at..at + V::LANES].as_ptr()), factor, bias);
                 let place = (output.to + token) * output.rows + row;
                 let place = output.out.slice(place..place + count);
                 let value = match output.finish {
@@ -552,7 +625,8 @@ pub unsafe fn finish<V: Vector>(output: &Output<'_>, rows: &Range<usize>, tile: 
                     Finish::Add(scale) => V::mul_add(sum, V::float(scale), load_some::<V>(place)),
                     Finish::Activate(activation) => elementwise::curve::<V>(activation, sum),
                     Finish::Gate(activation) => {
-                        let gate = V::add(V::load(scratch.held[at..at + V::LANES].as_ptr()), held_bias);
+                        let gate =
+                            V::mul_add(V::load(scratch.held[at..at + V::LANES].as_ptr()), held_factor, held_bias);
                         elementwise::gated::<V>(activation, gate, sum)
                     }
                 };

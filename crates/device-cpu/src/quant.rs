@@ -86,8 +86,14 @@ pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
         Quant::NVFP4 => visitor.visit::<nvfp4::Nvfp4>(),
         Quant::Q1_0 => visitor.visit::<q1_0::Q1_0>(),
         Quant::Q2_0 => visitor.visit::<q2_0::Q2_0>(),
-        Quant::F32 | Quant::F16 | Quant::BF16 | Quant::I8 | Quant::I16 | Quant::I32 | Quant::I64 | Quant::F64 => {
-            return None;
-        }
+        Quant::F32
+        | Quant::F16
+        | Quant::BF16
+        | Quant::F8_E4M3
+        | Quant::I8
+        | Quant::I16
+        | Quant::I32
+        | Quant::I64
+        | Quant::F64 => return None,
     })
 }

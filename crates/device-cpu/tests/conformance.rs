@@ -57,11 +57,13 @@ fn quants() -> Vec<Quant> {
 #[test]
 fn scalar_kernels_equal_the_reference_on_one_thread() {
     conform::<OnThreads<1>>(&quants(), EXACT);
+    conform::<OnThreads<1>>(&[Quant::F8_E4M3], EXACT);
 }
 
 #[test]
 fn scalar_kernels_equal_the_reference_on_five_threads() {
     conform::<OnThreads<5>>(&quants(), EXACT);
+    conform::<OnThreads<5>>(&[Quant::F8_E4M3], EXACT);
 }
 
 /// Activations rounded to bytes cost about a hundredth of a product's size; attention and the rest are exact to rounding.
@@ -88,8 +90,9 @@ fn fast_kernels_stay_near_the_reference() {
 /// round, by up to 2.7e-5 with one that does.
 #[test]
 fn fast_kernels_equal_the_reference_on_floating_point_weights() {
-    let quants = [Quant::F32, Quant::F16, Quant::BF16];
-    conform_fast(&quants, Tolerance { absolute: 1e-5, relative: 1e-5, half_cache: 3e-5 });
+    let tolerance = Tolerance { absolute: 1e-5, relative: 1e-5, half_cache: 3e-5 };
+    conform_fast(&[Quant::F32, Quant::F16, Quant::BF16], tolerance);
+    conform_fast(&[Quant::F8_E4M3], tolerance);
 }
 
 /// Where a product goes into the stream, what adapters add to it follows: another order of the same sums. Half precision, where

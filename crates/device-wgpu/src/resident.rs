@@ -77,6 +77,9 @@ impl Weights {
             Weight::Matrix(matrix) if !shader::is_known(matrix.quant) => {
                 unsupported = Some(format!("weights stored as {}", matrix.quant.name()));
             }
+            Weight::Matrix(matrix) if matrix.scales.is_some() => {
+                unsupported = Some(format!("weights stored as {} with factors apart", matrix.quant.name()));
+            }
             Weight::Matrix(matrix) if matrix.row_bytes() + MARGIN_BYTES > chunk_bytes_max => {
                 unsupported = Some(format!("rows of {} bytes", matrix.row_bytes()));
             }
@@ -210,8 +213,8 @@ impl Layout {
 
     fn resident(&self, weight: &Weight) -> Resident {
         match weight {
-            Weight::Matrix(Matrix { quant, rows, columns, data })
-            | Weight::Adapted(Adapted { matrix: Matrix { quant, rows, columns, data }, .. }) => {
+            Weight::Matrix(Matrix { quant, rows, columns, data, .. })
+            | Weight::Adapted(Adapted { matrix: Matrix { quant, rows, columns, data, .. }, .. }) => {
                 let (at, pieces) = self.matrices[&key(data)];
                 Resident { at, pieces, quant: *quant, rows: *rows, columns: *columns }
             }

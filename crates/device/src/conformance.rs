@@ -15,7 +15,8 @@ use kauri_arch::{
     Activation, Attention, Block, Branch, Embed, Ffn, Head, Linear, Mixer, Norm, NormKind, Pooling, Rope, RopeScaling,
     RopeStyle, Shape, Summary, Wiring,
 };
-use kauri_formats::{Bytes, Quant};
+use kauri_formats::scales::TILE_COLUMNS;
+use kauri_formats::{Bytes, Quant, Tiles};
 
 use crate::batch::{Batch, CacheType, Plan};
 use crate::buffers::Buffer;
@@ -140,7 +141,7 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     for &quant in quants {
-        let (hidden, ffn, head_dim) = if quant.block_len() > 64 { (256, 512, 64) } else { (64, 96, 32) };
+        let (hidden, ffn, head_dim) = if is_long(quant) { (256, 512, 64) } else { (64, 96, 32) };
         cases.push(Case { quant, hidden, head_dim, ffn, ..usual.clone() });
     }
     let wide = Case {
@@ -372,10 +373,45 @@ impl Case {
 
 fn matrix(random: &mut Random, quant: Quant, rows: u32, columns: u32) -> Weight {
     let (rows, columns) = (rows as usize, columns as usize);
-    let values = random.values(rows * columns, 1.7 / (columns as f32).sqrt());
+    let size = 1.7 / (columns as f32).sqrt();
+    if quant == Quant::F8_E4M3 {
+        return Weight::Matrix(tiled(random, [rows, columns], size));
+    }
+    let values = random.values(rows * columns, size);
     let mut data = Vec::new();
     quant.quantise(&values, columns, None, &mut data).expect("the suite is given types that can be written");
-    Weight::Matrix(Matrix { quant, rows, columns, data: Bytes::from(data) })
+    let scales = (quant == Quant::NVFP4).then(|| Tiles::whole(0.75));
+    Weight::Matrix(Matrix { quant, rows, columns, data: Bytes::from(data), scales })
+}
+
+/// Whether rows are of some hundred values: of long blocks, or of codes with factors for tiles.
+fn is_long(quant: Quant) -> bool {
+    quant.block_len() > 64 || quant == Quant::F8_E4M3
+}
+
+/// Any codes but the two that are no numbers, with factors for tiles of a few rows, for rows, or for all; or small codes without.
+fn tiled(random: &mut Random, [rows, columns]: [usize; 2], size: f32) -> Matrix {
+    let kind = (rows + columns) % 5;
+    let codes = (0..rows * columns).map(|_| match random.next_u32() as u8 {
+        code if kind == 3 => code & 0x9f,
+        code if code & 0x7f == 0x7f => code - 1,
+        code => code,
+    });
+    let codes: Vec<u8> = codes.collect();
+    let across = columns.div_ceil(TILE_COLUMNS);
+    let mut factors = |tile: [usize; 2], across: usize| {
+        let factors: Vec<f32> = random.values(rows.div_ceil(tile[0]) * across, size / 300.0);
+        Tiles::new(factors.into(), tile, across)
+    };
+    // A few rows, so that a vector of them lies in several tiles.
+    let scales = match kind {
+        0 => Some(factors([1, columns], 1)),
+        1 => Some(factors([rows, columns], 1)),
+        2 => Some(factors([7, TILE_COLUMNS], across)),
+        3 => None,
+        _ => Some(factors([128, TILE_COLUMNS], across)),
+    };
+    Matrix { quant: Quant::F8_E4M3, rows, columns, data: Bytes::from(codes), scales }
 }
 
 /// One subject beside the reference.

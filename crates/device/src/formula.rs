@@ -39,7 +39,7 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 pub fn product(matrix: &Matrix, x: &[f32], y: &mut [f32]) {
     let mut weights = vec![0.0; matrix.columns];
     for (row, y) in y.iter_mut().enumerate() {
-        matrix.quant.dequantise(matrix.row(row), &mut weights);
+        matrix.dequantise(row, &mut weights);
         *y = dot(&weights, x);
     }
 }
@@ -57,7 +57,7 @@ pub fn turned(matrix: &Matrix, x: &[f32], y: &mut [f32]) {
     let mut weights = vec![0.0; matrix.columns];
     y.fill(0.0);
     for (row, x) in x.iter().enumerate() {
-        matrix.quant.dequantise(matrix.row(row), &mut weights);
+        matrix.dequantise(row, &mut weights);
         y.iter_mut().zip(&weights).for_each(|(y, weight)| *y += x * weight);
     }
 }

@@ -90,10 +90,7 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
     fn linear_cost(linear: &Linear<Weight>, rows: u64) -> Cost {
         let matrix = linear.weight.matrix();
         let (inputs, outputs) = (matrix.columns as u64, matrix.rows as u64);
-        Cost {
-            bytes: matrix.data.len() as u64 + 4 * rows * (inputs + outputs),
-            operations: 2 * rows * inputs * outputs,
-        }
+        Cost { bytes: matrix.bytes() + 4 * rows * (inputs + outputs), operations: 2 * rows * inputs * outputs }
     }
 
     fn elementwise(values: u64, operations: u64) -> Cost {
@@ -146,7 +143,7 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
     fn heads_cost(heads: &[Linear<Weight>], rows: u64, values: u64) -> Cost {
         let matrices = || heads.iter().map(|head| head.weight.matrix());
         Cost {
-            bytes: matrices().map(|matrix| matrix.data.len() as u64).sum::<u64>() + 4 * rows * values,
+            bytes: matrices().map(|matrix| matrix.bytes()).sum::<u64>() + 4 * rows * values,
             operations: 2 * rows * matrices().map(|matrix| (matrix.rows * matrix.columns) as u64).sum::<u64>(),
         }
     }

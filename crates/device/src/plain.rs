@@ -174,10 +174,10 @@ impl Ops for Plain {
         for sequence in &self.batch.sequences {
             for (index, position) in sequence.tokens.clone().zip(sequence.positions()) {
                 let row = &mut self.buffers[Buffer::Stream as usize][index * table.columns..][..table.columns];
-                table.quant.dequantise(table.row(self.batch.tokens[index] as usize), row);
+                table.dequantise(self.batch.tokens[index] as usize, row);
                 row.iter_mut().for_each(|value| *value *= embed.scale);
                 for (table, of_row) in formula::added(embed, position, sequence.second_start).into_iter().flatten() {
-                    table.quant.dequantise(table.row(of_row), &mut added);
+                    table.dequantise(of_row, &mut added);
                     row.iter_mut().zip(&added).for_each(|(value, added)| *value += added);
                 }
             }
@@ -202,7 +202,7 @@ impl Ops for Plain {
         let matrix = linear.weight.matrix();
         let mut weights = vec![0.0; matrix.columns];
         for row in 0..matrix.rows {
-            matrix.quant.dequantise(matrix.row(row), &mut weights);
+            matrix.dequantise(row, &mut weights);
             let bias = linear.bias.as_ref().map_or(0.0, |bias| bias.vector()[row]);
             for index in 0..self.rows(from) {
                 let y = formula::dot(&weights, &self.buffer(from)[index * matrix.columns..][..matrix.columns]) + bias;

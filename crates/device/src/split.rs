@@ -62,8 +62,7 @@ pub fn part(shape: &Shape<Weight>, blocks: Range<usize>) -> (Shape<Weight>, Ends
 
 pub(crate) fn first_row(table: &Weight) -> Weight {
     let table = table.matrix();
-    let data = kauri_formats::Bytes::from(table.row(0).to_vec());
-    Weight::Matrix(crate::Matrix { rows: 1, data, ..table.clone() })
+    Weight::Matrix(table.pick(&[0]))
 }
 
 /// A model on several devices.

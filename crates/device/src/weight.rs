@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kauri_formats::{Bytes, Quant};
+use kauri_formats::{Bytes, Quant, Tiles};
 
 /// What fills a slot of a loaded shape.
 #[derive(Clone, Debug)]
@@ -50,6 +50,9 @@ pub struct Matrix {
     pub columns: usize,
     /// `rows * quant.row_bytes(columns)` bytes.
     pub data: Bytes,
+    /// What its values are multiplied with, where the file has that apart: a factor for each tile of [`Quant::F8_E4M3`], one for all of
+    /// other types.
+    pub scales: Option<Tiles>,
 }
 
 impl Weight {
@@ -102,5 +105,43 @@ impl Matrix {
     pub fn row(&self, row: usize) -> &[u8] {
         let bytes = self.row_bytes();
         &self.data[row * bytes..(row + 1) * bytes]
+    }
+
+    /// Writes the values of one row.
+    pub fn dequantise(&self, row: usize, values: &mut [f32]) {
+        self.quant.dequantise(self.row(row), values);
+        if let Some(scales) = &self.scales {
+            scales.multiply(row, values);
+        }
+    }
+
+    /// All values, row after row.
+    pub fn values(&self) -> Vec<f32> {
+        let mut values = vec![0.0; self.rows * self.columns];
+        for (row, values) in values.chunks_exact_mut(self.columns.max(1)).enumerate() {
+            self.dequantise(row, values);
+        }
+        values
+    }
+
+    /// Some of its rows, as they are stored; as `F32` where their factors lie apart.
+    pub fn pick(&self, rows: &[usize]) -> Self {
+        let Self { quant, columns, .. } = *self;
+        if self.scales.is_none() {
+            let data = Bytes::from(rows.iter().flat_map(|&row| self.row(row)).copied().collect::<Vec<u8>>());
+            return Self { quant, rows: rows.len(), columns, data, scales: None };
+        }
+        let mut values = vec![0.0; columns];
+        let mut data = Vec::with_capacity(4 * rows.len() * columns);
+        for &row in rows {
+            self.dequantise(row, &mut values);
+            data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        }
+        Self { quant: Quant::F32, rows: rows.len(), columns, data: Bytes::from(data), scales: None }
+    }
+
+    /// Bytes of all that is stored.
+    pub fn bytes(&self) -> u64 {
+        (self.data.len() + self.scales.as_ref().map_or(0, Tiles::bytes)) as u64
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kauri_arch::{RopeScaling, Shape, Summary};
 use kauri_device::{Applied, CacheType, Executor, Ring, Weight};
 use kauri_device_cpu::Isa;
-use kauri_formats::{Checkpoint, Source};
+use kauri_formats::{Checkpoint, Source, Tensor};
 use kauri_model::fit::Placement;
 use kauri_model::{load, memory, resolve};
 use kauri_prompt::pages::Pages;
@@ -367,10 +367,10 @@ impl Engine {
         if !self.is_mapped {
             return;
         }
-        let tensors = self.checkpoint.tensors.values();
-        let all = tensors.clone().map(|tensor| tensor.data.len() as u64).sum();
+        let stored = self.checkpoint.tensors.values().flat_map(Tensor::stored);
+        let all = stored.clone().map(|bytes| bytes.len() as u64).sum();
         let mut read = 0;
-        for piece in tensors.flat_map(|tensor| tensor.data.chunks(READ_AHEAD_BYTES)) {
+        for piece in stored.flat_map(|bytes| bytes.chunks(READ_AHEAD_BYTES)) {
             // A byte of each page of the system is enough.
             std::hint::black_box(piece.iter().step_by(SYSTEM_PAGE_BYTES).fold(0, |sum, byte| sum ^ byte));
             read += piece.len() as u64;

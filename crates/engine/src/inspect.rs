@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kauri_arch::{Attention, Block, Convolution, Ffn, GatedDelta, Mixer, Pooling, Shape, StateSpace};
 use kauri_device::{CacheType, Weight};
-use kauri_formats::Source;
+use kauri_formats::{Source, Tensor};
 use kauri_model::{fit, load, resolve};
 use kauri_tokenizer::Tokenizer;
 
@@ -111,7 +111,7 @@ pub fn inspect(name: Option<&str>) -> Result<Inspection, Error> {
         name: name.clone(),
         quant: tensor.quant.name(),
         dims: tensor.dims.clone(),
-        bytes: tensor.data.len() as u64,
+        bytes: tensor.stored().map(|bytes| bytes.len() as u64).sum(),
     });
     let parameters = fit::parameters(&shape);
     Ok(Inspection {
@@ -125,7 +125,7 @@ pub fn inspect(name: Option<&str>) -> Result<Inspection, Error> {
         structure,
         parameters,
         active_parameters: fit::active_parameters(&shape),
-        bytes: checkpoint.tensors.values().map(|tensor| tensor.data.len() as u64).sum(),
+        bytes: checkpoint.tensors.values().flat_map(Tensor::stored).map(|bytes| bytes.len() as u64).sum(),
         bytes_per_token: fit::bytes_per_token(&shape),
         kv_bytes_per_token: fit::cache_bytes_per_token(&shape, CacheType::F16),
         window_tokens: shape.widest_window(),

@@ -299,15 +299,14 @@ fn chunks(tokenizer: &Tokenizer, text: &str, chunk_tokens: usize, chunks_max: us
 
 /// A matrix stored otherwise.
 fn stored_as(matrix: &Matrix, quant: Quant, means: Option<&[f32]>) -> Result<Matrix, Error> {
-    let mut values = vec![0.0; matrix.rows * matrix.columns];
-    matrix.quant.dequantise(&matrix.data, &mut values);
+    let values = matrix.values();
     let mut bytes = Vec::new();
     let refused = |error: kauri_formats::quant::QuantError| quantize::Error::Type {
         tensor: "of the model".to_owned(),
         reason: error.to_string(),
     };
     quant.quantise(&values, matrix.columns, means, &mut bytes).map_err(refused)?;
-    Ok(Matrix { quant, data: Bytes::from(bytes), ..*matrix })
+    Ok(Matrix { quant, data: Bytes::from(bytes), scales: None, ..*matrix })
 }
 
 /// The Kullback-Leibler divergence of what `found` predicts from what `base` does.

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kauri_arch::{Activation, Curve, Linear, Pooling, Refinement, Shape, Summary};
-use kauri_device::{Applied, Batch, Matrix, Weight, formula};
-use kauri_formats::{Bytes, Checkpoint};
+use kauri_device::{Applied, Batch, Weight, formula};
+use kauri_formats::Checkpoint;
 use kauri_tokenizer::{Special, Tokenizer};
 
 use crate::engine::Engine;
@@ -366,8 +366,7 @@ pub(crate) fn answers(
     if rows.iter().any(|&row| row >= matrix.rows) {
         return None;
     }
-    let data = Bytes::from(rows.map(|row| matrix.row(row)).concat());
-    let weight = Weight::Matrix(Matrix { rows: rows.len(), data, ..*matrix });
+    let weight = Weight::Matrix(matrix.pick(&rows));
     let linear = Linear { rows: rows.len() as u32, columns: shape.hidden, weight, bias: None };
     let refinements = vec![Refinement { linear, curve: Curve::Line, norm: None }];
     Some(Summary { pooling: Pooling::Last, refinements, judges: true })

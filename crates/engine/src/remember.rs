@@ -96,21 +96,22 @@ impl Engine {
         hasher.update(text.as_bytes());
         let mut stamps = HashSet::new();
         for (name, tensor) in &self.checkpoint.tensors {
-            let bytes = &*tensor.data;
-            let file = tensor.data.stamp();
             let mut hash = |bytes: &[u8]| _ = hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
             hash(name.as_bytes());
             hash(format!("{:?} {:?}", tensor.quant, tensor.dims).as_bytes());
-            if file.is_none() || bytes.len() <= 2 * SAMPLE_BYTES {
-                hash(bytes);
-            } else {
-                hash(&bytes[..SAMPLE_BYTES]);
-                hash(&bytes[bytes.len() - SAMPLE_BYTES..]);
-            }
-            if let Some(stamp) = file.filter(|stamp| stamps.insert(*stamp)) {
-                let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-                hash(&stamp.0.to_le_bytes());
-                hash(&stamp.1.map_or(0, since).to_le_bytes());
+            for bytes in tensor.stored() {
+                let file = bytes.stamp();
+                if file.is_none() || bytes.len() <= 2 * SAMPLE_BYTES {
+                    hash(bytes);
+                } else {
+                    hash(&bytes[..SAMPLE_BYTES]);
+                    hash(&bytes[bytes.len() - SAMPLE_BYTES..]);
+                }
+                if let Some(stamp) = file.filter(|stamp| stamps.insert(*stamp)) {
+                    let since = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+                    hash(&stamp.0.to_le_bytes());
+                    hash(&stamp.1.map_or(0, since).to_le_bytes());
+                }
             }
         }
         self.verify_unchanged()?;

@@ -85,9 +85,12 @@ fn piece(checkpoint: &Checkpoint, to: &Name, from: &Origin) -> Result<Piece, Err
     let scales = match &name.role {
         Role::Coded { scales, .. } => Some(find(scales)?.clone()),
         Role::Matrix | Role::Vector { .. } | Role::NegativeExp => {
-            if !matches!(tensor.quant, Quant::F32 | Quant::F16 | Quant::BF16) {
+            let is_plain = matches!(tensor.quant, Quant::F32 | Quant::F16 | Quant::BF16);
+            if !is_plain && tensor.scales.is_none() {
                 return Err(wrong(&name.tensor, format!("is {}, expected F32, F16 or BF16", tensor.quant.name())));
             }
+            let checked = tensor.check(name.columns() as usize);
+            checked.map_err(|error| wrong(&name.tensor, format!("cannot be used: {error}")))?;
             None
         }
     };
@@ -146,7 +149,8 @@ fn dims(name: &str, to: &Name) -> Vec<u64> {
     }
 }
 
-/// The type that keeps the values as they are; of what is no operand of a product, and of routers, `f32`.
+/// The type that keeps the values as they are; of what is no operand of a product, and of routers, `f32`. No GGUF has factors of tiles: what has
+/// such becomes `BF16`.
 fn natural(name: &str, to: &Name, pieces: &[Piece]) -> Quant {
     if pieces.iter().all(|piece| piece.scales.is_some()) {
         return Quant::MXFP4;
@@ -154,5 +158,12 @@ fn natural(name: &str, to: &Name, pieces: &[Piece]) -> Quant {
     let small = to.role != Role::Matrix || name.contains("ffn_gate_inp") || name.contains("time_mix_");
     let first = pieces.first().map_or(Quant::F32, |piece: &Piece| piece.tensor.quant);
     let alike = pieces.iter().all(|piece| piece.tensor.quant == first && piece.is_plain());
-    if small || !alike { Quant::F32 } else { first }
+    let scaled = pieces.iter().all(|piece| piece.tensor.scales.is_some());
+    if small || !alike {
+        Quant::F32
+    } else if scaled {
+        Quant::BF16
+    } else {
+        first
+    }
 }

@@ -199,13 +199,19 @@ impl Piece {
             }
             return;
         }
-        let row_bytes = quant.row_bytes(columns).unwrap_or_default();
-        let stored = |row: usize, count: usize| &self.tensor.data[row * row_bytes..(row + count) * row_bytes];
+        let put = |row: usize, count: usize, values: &mut [f32]| {
+            // Looked at when the draft was made.
+            let Ok((data, scales)) = self.tensor.part(row..row + count, columns) else { return };
+            quant.dequantise(&data, values);
+            if let Some(scales) = scales {
+                values.chunks_exact_mut(columns).enumerate().for_each(|(row, values)| scales.multiply(row, values));
+            }
+        };
         if self.rows.is_none() && self.step == 1 {
-            quant.dequantise(stored(self.place(rows.start), rows.len()), new);
+            put(self.place(rows.start), rows.len(), new);
         } else {
             for (row, values) in rows.clone().zip(new.chunks_exact_mut(columns)) {
-                quant.dequantise(stored(self.place(row), 1), values);
+                put(self.place(row), 1, values);
             }
         }
         if let Some(order) = &self.order {

@@ -74,7 +74,7 @@ pub fn stored_bytes(shape: &Shape<Weight>) -> u64 {
     shape.for_each(|weight| {
         sum += match weight {
             Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) if !seen.insert(matrix.data.as_ptr()) => 0,
-            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => matrix.data.len() as u64,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => matrix.bytes(),
             Weight::Vector(values) => 4 * values.len() as u64,
         }
     });
@@ -381,12 +381,12 @@ pub fn bytes_per_token(shape: &Shape<Weight>) -> u64 {
     let mut bytes = 0;
     shape.for_each(|weight| {
         bytes += match weight {
-            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => matrix.data.len() as u64,
+            Weight::Matrix(matrix) | Weight::Adapted(Adapted { matrix, .. }) => matrix.bytes(),
             Weight::Vector(values) => 4 * values.len() as u64,
         }
     });
     let table = shape.embed.table.matrix();
-    let idle = idle(shape, |linear| linear.weight.matrix().data.len() as u64);
+    let idle = idle(shape, |linear| linear.weight.matrix().bytes());
     let places = shape.embed.places.as_ref().map(Weight::matrix);
     let unread = [Some(table), places].into_iter().flatten();
     bytes - unread.map(|table| (table.data.len() - table.row_bytes()) as u64).sum::<u64>() - idle

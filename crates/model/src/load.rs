@@ -1,12 +1,13 @@
 //! Names to weights: every slot of a shape gets the tensor it names, checked, and no tensor is left over.
 //!
-//! Matrices stay mapped as they are stored. Norm weights, biases and rope factors become `f32`: less than a thousandth of
+//! Matrices stay mapped as they are stored; those in NVFP4 whose codes and scales are two tensors become blocks. Norm weights, biases and rope factors become `f32`: less than a thousandth of
 //! the bytes, and one type for every kernel that reads them.
 
 use std::collections::{HashMap, HashSet};
 
 use kauri_arch::{Name, Role, Shape};
 use kauri_device::{Matrix, Weight};
+use kauri_formats::scales::ScalesError;
 use kauri_formats::{Bytes, Checkpoint, Quant, Tensor};
 
 use crate::{fit, mxfp4};
@@ -58,6 +59,16 @@ pub enum Error {
         tensor: String,
         /// How many.
         count: usize,
+    },
+    /// The rows of a slot are no whole blocks, or what scales them is no number.
+    #[error("{family}: the tensor {tensor} cannot be used: {reason}")]
+    Part {
+        /// The family.
+        family: &'static str,
+        /// The tensor.
+        tensor: String,
+        /// What is wrong with it.
+        reason: ScalesError,
     },
     /// [`in_f32`] refuses to fill the machine's memory.
     #[error(
@@ -122,7 +133,7 @@ pub fn in_f32(shape: &Shape<Weight>) -> Result<Shape<Weight>, Error> {
         };
         let stored = (matrix.data.as_ptr(), matrix.data.len());
         let data = converted.entry(stored).or_insert_with(|| values_of(matrix)).clone();
-        Ok(Weight::Matrix(Matrix { quant: Quant::F32, data, ..*matrix }))
+        Ok(Weight::Matrix(Matrix { quant: Quant::F32, data, scales: None, ..*matrix }))
     })
 }
 
@@ -131,7 +142,7 @@ fn values_of(matrix: &Matrix) -> Bytes {
     let mut bytes = Vec::with_capacity(4 * matrix.rows * matrix.columns);
     let mut row = vec![0.0; matrix.columns];
     for index in 0..matrix.rows {
-        matrix.quant.dequantise(matrix.row(index), &mut row);
+        matrix.dequantise(index, &mut row);
         bytes.extend(row.iter().flat_map(|value| value.to_le_bytes()));
     }
     Bytes::from(bytes)
@@ -155,7 +166,7 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
     match name.role {
         Role::Vector { .. } | Role::NegativeExp => {
             // Blocks would straddle values that belong to different slots.
-            if tensor.quant.block_len() != 1 {
+            if tensor.quant.block_len() != 1 || tensor.scales.is_some() {
                 return Err(wrong_type("F32, F16 or BF16"));
             }
             let bytes = tensor.quant.block_bytes();
@@ -171,12 +182,10 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
         Role::Matrix if step != 1 => Err(wrong_type("rows that follow each other")),
         Role::Coded { .. } => Err(wrong_type("codes and exponents")),
         Role::Matrix => {
-            let row_bytes = tensor.quant.row_bytes(columns).ok_or_else(|| wrong_type("rows of whole blocks"))?;
-            let data = tensor
-                .data
-                .slice(start * row_bytes..(start + rows) * row_bytes)
-                .ok_or_else(|| wrong_type("whole rows"))?;
-            Ok(Weight::Matrix(Matrix { quant: tensor.quant, rows, columns, data }))
+            let part = tensor.part(start..start + rows, columns);
+            let (data, scales) =
+                part.map_err(|error| Error::Part { family, tensor: name.tensor.clone(), reason: error })?;
+            Ok(Weight::Matrix(Matrix { quant: tensor.quant, rows, columns, data, scales }))
         }
     }
 }
@@ -190,7 +199,7 @@ fn coded(family: &'static str, name: &Name, codes: &Tensor, scales: &Tensor) -> 
     let data = mxfp4::blocks(&codes.data, &scales.data, groups, rows.clone()).filter(|_| bytes(codes) && bytes(scales));
     let found = codes.quant.name();
     let data = data.ok_or_else(|| Error::WrongType { family, tensor: name.tensor.clone(), found, expected: "U8" })?;
-    Ok(Weight::Matrix(Matrix { quant: Quant::MXFP4, rows: rows.count(), columns: 32 * groups, data }))
+    Ok(Weight::Matrix(Matrix { quant: Quant::MXFP4, rows: rows.count(), columns: 32 * groups, data, scales: None }))
 }
 
 /// Whether dimensions are equal but for ones among them.

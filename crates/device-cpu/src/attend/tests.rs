@@ -55,7 +55,13 @@ impl Case {
         let linear = || Linear {
             rows: 0,
             columns: 0,
-            weight: Weight::Matrix(Matrix { quant: Quant::F32, rows: 0, columns: 0, data: Bytes::from(Vec::new()) }),
+            weight: Weight::Matrix(Matrix {
+                quant: Quant::F32,
+                rows: 0,
+                columns: 0,
+                data: Bytes::from(Vec::new()),
+                scales: None,
+            }),
             bias: None,
         };
         Attention {

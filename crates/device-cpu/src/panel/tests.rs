@@ -152,7 +152,7 @@ fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> Lin
     let blocks: Vec<&[u8]> = blocks.chunks(quant.block_bytes()).collect();
     let count = rows * columns / quant.block_len();
     let data: Vec<u8> = (0..count).flat_map(|_| blocks[random.below(blocks.len())]).copied().collect();
-    let weight = Weight::Matrix(Matrix { quant, rows, columns, data: data.into() });
+    let weight = Weight::Matrix(Matrix { quant, rows, columns, data: data.into(), scales: None });
     let bias = (0..rows).map(|_| random.normal()).collect();
     Linear { rows: rows as u32, columns: columns as u32, weight, bias: Some(Weight::Vector(bias)) }
 }

@@ -29,7 +29,7 @@ pub(super) fn cases(quants: &[Quant], usual: &Case) -> Vec<Case> {
     };
     let mut cases = Vec::new();
     for (index, &quant) in quants.iter().enumerate() {
-        let (hidden, width) = if quant.block_len() > 64 { (256, 256) } else { (64, 64) };
+        let (hidden, width) = if super::is_long(quant) { (256, 256) } else { (64, 64) };
         cases.push(Case { quant, hidden, ..case(3, [width, 16, width, 31], Some(width), index % 2 == 0) });
     }
     for cache in [CacheType::F32, CacheType::F16, CacheType::Q8_0, CacheType::Q4_0] {

@@ -60,7 +60,7 @@ pub(super) fn cases(quants: &[Quant], usual: &Case) -> Vec<Case> {
     let types = Experts { quants: quants.to_vec(), ..experts(5, 3, Scoring::Softmax) };
     cases.push(Case { hidden: 256, ffn: 256, ..case(types) });
     for &quant in quants {
-        let (hidden, ffn) = if quant.block_len() > 64 { (256, 512) } else { (64, 96) };
+        let (hidden, ffn) = if super::is_long(quant) { (256, 512) } else { (64, 96) };
         let experts = Experts { shared: Some(ffn), ..sigmoid.clone() };
         cases.push(Case { quant, hidden, ffn, ..case(experts) });
     }

@@ -23,6 +23,7 @@ pub fn mixed(shape: &Shape<Weight>) -> Shape<Weight> {
             weight: Weight::Matrix(Matrix {
                 rows,
                 data: up.data.slice(0..rows * up.row_bytes()).expect("as many rows"),
+                scales: None,
                 ..up.clone()
             }),
             bias: None,

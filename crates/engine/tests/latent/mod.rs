@@ -17,7 +17,7 @@ pub fn mixed(shape: &Shape<Weight>) -> Shape<Weight> {
         let mut data = Vec::new();
         Quant::Q8_0.quantise(&values, columns as usize, None, &mut data).expect("a type that can be written");
         let (height, width) = (rows as usize, columns as usize);
-        let matrix = Matrix { quant: Quant::Q8_0, rows: height, columns: width, data: Bytes::from(data) };
+        let matrix = Matrix { quant: Quant::Q8_0, rows: height, columns: width, data: Bytes::from(data), scales: None };
         Linear { rows, columns, weight: Weight::Matrix(matrix), bias: None }
     };
     let norm = |like: &Norm<Weight>, width: u32| Norm {

@@ -3,10 +3,11 @@
 use half::{bf16, f16};
 use kauri_arch::Linear;
 use kauri_device::{Matrix, Weight};
-use kauri_formats::Quant;
+use kauri_formats::{Quant, Tiles};
 
 use super::blocks::Random;
 use super::{activations, for_each_isa, multiply};
+use crate::detect::Kernels;
 
 /// A matrix of random weights and the numbers that it holds.
 fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> (Linear<Weight>, Vec<f32>) {
@@ -29,43 +30,88 @@ fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> (Li
             }
         }
     }
-    let weight = Weight::Matrix(Matrix { quant, rows, columns, data: data.into() });
+    let weight = Weight::Matrix(Matrix { quant, rows, columns, data: data.into(), scales: None });
     (Linear { rows: rows as u32, columns: columns as u32, weight, bias: None }, weights)
 }
+
+/// Tiles that are full and that are not, of rows, columns and tokens; widths that tiles do not take.
+const SIZES: [(usize, usize, usize); 8] =
+    [(1, 32, 1), (15, 64, 7), (16, 32, 8), (17, 96, 9), (33, 1056, 17), (31, 1024, 33), (64, 33, 5), (5, 40, 16)];
 
 #[test]
 fn products_of_numbers_equal_sums_in_f64_in_any_batch() {
     for_each_isa(|kernels| {
         for quant in [Quant::F32, Quant::F16, Quant::BF16] {
             let random = &mut Random(5);
-            // Tiles that are full and that are not, of rows, tokens and columns; widths that tiles do not take.
-            for (rows, columns, tokens) in [
-                (1, 32, 1),
-                (15, 64, 7),
-                (16, 32, 8),
-                (17, 96, 9),
-                (33, 1056, 17),
-                (31, 1024, 33),
-                (64, 33, 5),
-                (5, 40, 16),
-            ] {
+            for (rows, columns, tokens) in SIZES {
                 let (linear, weights) = matrix(quant, rows, columns, random);
                 let x = activations(tokens, columns, random);
-                let out = multiply(kernels, &linear, &x, 1);
-                for (token, x) in x.chunks_exact(columns).enumerate() {
-                    let alone = multiply(kernels, &linear, x, 1);
-                    let name = format!("{} {} {rows}x{columns}, token {token}", kernels.isa().name(), quant.name());
-                    for (row, weights) in weights.chunks_exact(columns).enumerate() {
-                        let found = out[token * rows + row];
-                        assert_eq!(found.to_bits(), alone[row].to_bits(), "{name} of {tokens}, row {row}");
-                        let products = || weights.iter().zip(x).map(|(&weight, &x)| f64::from(weight) * f64::from(x));
-                        // Activations keep all their bits; sums are in single precision.
-                        let tolerance = 1e-5 * products().map(f64::abs).sum::<f64>();
-                        let sum = products().sum::<f64>();
-                        assert!((f64::from(found) - sum).abs() <= tolerance, "{name}, row {row}: {found}, {sum}");
-                    }
-                }
+                check(kernels, &linear, &weights, &x);
             }
         }
     });
+}
+
+/// A matrix of any codes that are numbers, with these tiles, and its values.
+fn tiled(rows: usize, columns: usize, scales: Option<Tiles>, random: &mut Random) -> (Linear<Weight>, Vec<f32>) {
+    let code = |code: u8| if code & 0x7f == 0x7f { code - 1 } else { code };
+    let data: Vec<u8> = (0..rows * columns).map(|_| code(random.next() as u8)).collect();
+    let matrix = Matrix { quant: Quant::F8_E4M3, rows, columns, data: data.into(), scales };
+    let values = matrix.values();
+    let weight = Weight::Matrix(matrix);
+    (Linear { rows: rows as u32, columns: columns as u32, weight, bias: None }, values)
+}
+
+#[test]
+fn products_of_eight_bits_with_factors_apart_equal_sums_in_f64_in_any_batch() {
+    for_each_isa(|kernels| {
+        let random = &mut Random(6);
+        for (rows, columns, tokens) in SIZES.into_iter().chain([(40, 1160, 3), (129, 200, 12), (130, 384, 1)]) {
+            // Tiles of 128 rows, of a few, so that a vector of rows lies in several; one for each row; one for all.
+            for [height, width] in [[128, 128], [7, 256], [1, columns], [rows, columns]] {
+                let across = columns.div_ceil(width);
+                let factors: Vec<f32> = (0..rows.div_ceil(height) * across).map(|_| random.normal()).collect();
+                let scales = Some(Tiles::new(factors.into(), [height, width], across));
+                let (linear, values) = tiled(rows, columns, scales, random);
+                check(kernels, &linear, &values, &activations(tokens, columns, random));
+            }
+            let (linear, values) = tiled(rows, columns, None, random);
+            check(kernels, &linear, &values, &activations(tokens, columns, random));
+        }
+    });
+}
+
+#[test]
+fn every_float_of_eight_bits_is_what_the_formula_says() {
+    // A row for each code, whose product with one is the code's value.
+    let data: Vec<u8> = (0..=255u8).flat_map(|code| std::iter::once(code).chain([0; 31])).collect();
+    let matrix = Matrix { quant: Quant::F8_E4M3, rows: 256, columns: 32, data: data.into(), scales: None };
+    let values = matrix.values();
+    let linear = Linear { rows: 256, columns: 32, weight: Weight::Matrix(matrix), bias: None };
+    let x: Vec<f32> = std::iter::once(1.0).chain([0.0; 31]).collect();
+    for_each_isa(|kernels| {
+        for (code, found) in multiply(kernels, &linear, &x, 1).into_iter().enumerate() {
+            assert_eq!(found, values[32 * code], "{}, code {code:#04x}", kernels.isa().name());
+        }
+    });
+}
+
+/// Holds every output against the sum in `f64`, and against the same token's alone.
+fn check(kernels: Kernels, linear: &Linear<Weight>, weights: &[f32], x: &[f32]) {
+    let (rows, columns) = (linear.rows as usize, linear.columns as usize);
+    let out = multiply(kernels, linear, x, 1);
+    let quant = linear.weight.matrix().quant;
+    for (token, x) in x.chunks_exact(columns).enumerate() {
+        let alone = multiply(kernels, linear, x, 1);
+        let name = format!("{} {} {rows}x{columns}, token {token}", kernels.isa().name(), quant.name());
+        for (row, weights) in weights.chunks_exact(columns).enumerate() {
+            let found = out[token * rows + row];
+            assert_eq!(found.to_bits(), alone[row].to_bits(), "{name}, row {row}");
+            let products = || weights.iter().zip(x).map(|(&weight, &x)| f64::from(weight) * f64::from(x));
+            // Activations keep all their bits; sums are in single precision.
+            let tolerance = 1e-5 * products().map(f64::abs).sum::<f64>();
+            let sum = products().sum::<f64>();
+            assert!((f64::from(found) - sum).abs() <= tolerance, "{name}, row {row}: {found}, {sum}");
+        }
+    }
 }

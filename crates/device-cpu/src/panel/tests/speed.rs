@@ -56,7 +56,7 @@ fn products_from_memory() {
 
 /// What so many seconds mean.
 fn rates(linear: &Linear<Weight>, tokens: usize, seconds: f64) -> String {
-    let Matrix { quant, rows, columns, data } = linear.weight.matrix();
+    let Matrix { quant, rows, columns, data, .. } = linear.weight.matrix();
     let weights = (rows * columns) as f64 / seconds / 1e9;
     let (name, operations, bytes) = (quant.name(), 2.0 * tokens as f64 * weights, data.len() as f64 / seconds / 1e9);
     format!("{name:5} {tokens:4} tokens: {operations:6.1} Gop/s, {weights:5.2} billion weights/s, {bytes:4.1} GB/s")
@@ -85,6 +85,6 @@ fn normal_matrix(quant: Quant, copies: usize, random: &mut Random) -> Linear<Wei
     let mut data = Vec::new();
     quant.quantise(&values, COLUMNS, None, &mut data).expect("whole blocks");
     let (rows, data) = (ROWS * copies, data.repeat(copies));
-    let weight = Weight::Matrix(Matrix { quant, rows, columns: COLUMNS, data: data.into() });
+    let weight = Weight::Matrix(Matrix { quant, rows, columns: COLUMNS, data: data.into(), scales: None });
     Linear { rows: rows as u32, columns: COLUMNS as u32, weight, bias: None }
 }

@@ -16,7 +16,9 @@ use std::ops::Range;
 
 use crate::activation::{Activations, THIRDS, Tile, Writer, thirds};
 use crate::detect::{Packing, Strips};
-use crate::product::{self, Ahead, Fill, LANES_MAX, LINES, Line, Multiply, Panel, Part, Product, Scratch, Tiles};
+use crate::product::{
+    self, Ahead, Fill, LANES_MAX, LINES, Line, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles,
+};
 use crate::vector::Vector;
 
 use super::{BRAINS, Beside, PAIRS, ROW_BYTES, ROWS, Shape, release};
@@ -67,7 +69,7 @@ impl Fill<Beside> for Brains {
 
     /// Nothing is unpacked: rows are copied with the first tile of tokens, where there are others.
     #[inline(always)]
-    unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: Ahead, _: &mut Panel) {}
+    unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: RowScales<'_>, _: Ahead, _: &mut Panel) {}
 }
 
 impl Multiply<Beside> for Brains {
@@ -75,6 +77,7 @@ impl Multiply<Beside> for Brains {
     unsafe fn single<const R: usize>(
         stored: &[u8],
         row_bytes: usize,
+        _: RowScales<'_>,
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
