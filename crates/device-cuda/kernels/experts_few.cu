@@ -4,7 +4,7 @@
 // experts_few_up_<type>, experts_few_down_<type> (ExpertsFew)
 //     Grid (rows / 8 rounded up for up, rows / 16 for down; experts). Block (128). up reads x (tokens, columns) and writes a row of `to` for each
 //     pair, (tokens * count, rows); down reads x (tokens * count, columns) and writes a row for each place in the order of experts.
-//     type: q8_0 q4_0 q4_k q5_k q6_k bf16 f16 f32
+//     type: q8_0 q4_0 q4_k q5_k q6_k bf16 f16 f32 f8_e4m3
 #include "matvec.cuh"
 
 struct ExpertsFew {
@@ -74,3 +74,4 @@ EXPERTS_FEW(q6_k, Q6_K)
 EXPERTS_FEW(bf16, BF16)
 EXPERTS_FEW(f16, F16)
 EXPERTS_FEW(f32, F32)
+EXPERTS_FEW(f8_e4m3, F8_E4M3)

@@ -5,7 +5,7 @@
 // matvec_<type>_turned, matvec_mixed_turned, gate_up_<type>_turned (Matvec)   as ..._t1, but every block turns `from` behind `norm` itself, into dynamic
 //     shared memory: columns * 5 / 4 bytes for quantised types, columns * 4 for floats
 // gate_up_<type>_t<T> (Matvec)       one or more gated pairs: to = activation(gate_scale * (weight x + bias)) * (up x + up_bias)
-//     type: q8_0 q4_0 q4_k q5_k q6_k bf16 f16 f32
+//     type: q8_0 q4_0 q4_k q5_k q6_k bf16 f16 f32 f8_e4m3
 //     Grid: the blocks of all parts; a part has rows / OUTPUTS rounded up, OUTPUTS = WARPS * R for matvec, WARPS * R / 2 for gate_up, where
 //     WARPS = 4 and R = 2 for T = 1 and 2, else 4; but R = 1 for matvec_<q8_0, q6_k, bf16, f16, f32>_t1. Block (128). No dynamic shared memory.
 // experts_gate_up_<type>, experts_down_<type> (ExpertsMatvec)
@@ -52,6 +52,7 @@ MATVECS(q6_k, Q6_K, 1, 2, 1)
 MATVECS(bf16, BF16, 1, 4, 2)
 MATVECS(f16, F16, 1, 4, 2)
 MATVECS(f32, F32, 1, 2, 2)
+MATVECS(f8_e4m3, F8_E4M3, 2, 4, 4)
 
 KERNEL void __launch_bounds__(32 * WARPS) row_scores_f32(const __grid_constant__ RowScores p) { row_scores(p); }
 

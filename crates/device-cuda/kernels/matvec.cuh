@@ -21,6 +21,7 @@ template <class Q> struct IsFloat { static constexpr bool value = false; };
 template <> struct IsFloat<BF16> { static constexpr bool value = true; };
 template <> struct IsFloat<F16> { static constexpr bool value = true; };
 template <> struct IsFloat<F32> { static constexpr bool value = true; };
+template <> struct IsFloat<F8_E4M3> { static constexpr bool value = true; };
 
 // Where a piece of sixteen codes, or of four values, of a row in shared memory is: lanes that read pieces some apart meet different banks.
 static __device__ __forceinline__ int code_piece(int piece) { return piece ^ (piece >> 3 & 1) * 7 ^ (piece >> 4 & 1); }
@@ -73,10 +74,10 @@ static __device__ __forceinline__ void add_floats(const typename Q::Raw (&raw)[R
         for (int r = 0; r < ROWS; r++) {
             const float4* at = reinterpret_cast<const float4*>(x.values + (SHARED ? 0 : (size_t)(INDIRECT ? token[r] : token[t]) * x.columns + unit * 8));
             const float4 a = at[SHARED ? value_piece(2 * unit) : 0], b = at[SHARED ? value_piece(2 * unit + 1) : 1];
-            float sum = sums[r][t];
+            float sum = Q::SCALED ? 0.0f : sums[r][t];
             sum += row[r][0] * a.x, sum += row[r][1] * a.y, sum += row[r][2] * a.z, sum += row[r][3] * a.w;
             sum += row[r][4] * b.x, sum += row[r][5] * b.y, sum += row[r][6] * b.z, sum += row[r][7] * b.w;
-            sums[r][t] = sum;
+            sums[r][t] = Q::SCALED ? sums[r][t] + factor_of<Q>(raw[r]) * sum : sum;
         }
     }
 }

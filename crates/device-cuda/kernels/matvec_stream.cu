@@ -1,6 +1,6 @@
 // Matrix times one vector by blocks that stay, for processors whose grids may begin ahead (sm_90 and up). The bodies: matvec_stream.cuh.
 //
-// stream_<type> (Matvec)          up to four matrices of one type and one input. type: q8_0 q4_0 q4_k q5_k bf16 f16
+// stream_<type> (Matvec)          up to four matrices of one type and one input. type: q8_0 q4_0 q4_k q5_k bf16 f16 f8_e4m3
 // stream_gate_up_<type> (Matvec)  one gated pair; with `codes` the output in blocks of codes too, where rows are a multiple of 32, a block has 256 of them at
 //     most, and it turns `from`: `codes` may be those of `x`.
 //     `from` is the input behind `norm`, or without a norm as it is; without `from` it is the codes of `x`. Grid: any number of blocks, best one for
@@ -16,6 +16,7 @@ typedef Shape<2, 2, 3, 16> OfQ4_0;
 typedef Shape<2, 1, 3, 16> OfQ4_K;
 typedef Shape<2, 1, 3, 16> OfQ5_K;
 typedef Shape<2, 2, 3, 16> OfFloats;
+typedef Shape<2, 4, 3, 16> OfF8_E4M3;
 
 // So many registers that a block of attention is on the processor, too.
 #define STREAM(NAME, TYPE, SHAPE) \
@@ -27,3 +28,4 @@ STREAM(q4_k, Q4_K_64, OfQ4_K)
 STREAM(q5_k, Q5_K, OfQ5_K)
 STREAM(bf16, BF16, OfFloats)
 STREAM(f16, F16, OfFloats)
+STREAM(f8_e4m3, F8_E4M3, OfF8_E4M3)

@@ -85,6 +85,23 @@ template <class Q> struct WayOfFloats {
 };
 template <> struct Way<BF16> : WayOfFloats<BF16> {};
 template <> struct Way<F16> : WayOfFloats<F16> {};
+// Half of the lanes bring codes, of two units each; two others the factors.
+template <> struct Way<F8_E4M3> {
+    static constexpr int BYTES = 272;
+    static constexpr bool SHARED = true;
+    static __device__ __forceinline__ void bring(u8* slot, const u8* w, size_t blocks, size_t block0, int first, int units) {
+        const int lane = threadIdx.x & 31, unit = first + (lane & 15) * 2, block = (first >> 4) + (lane & 15);
+        if (lane < 16) {
+            if (unit < units) bring16(slot + lane * 16, w + block0 * 128 + unit * 8);
+        } else if (lane < 18 && block * 16 < units) {
+            bring4(slot + 256 + (lane & 1) * 4, w + blocks * 128 + (block0 + block) * 4);
+        }
+    }
+    static __device__ __forceinline__ F8_E4M3::Raw take(const u8* slot, size_t, int) {
+        const int lane = threadIdx.x & 31;
+        return {reinterpret_cast<const uint2*>(slot)[lane], reinterpret_cast<const float*>(slot + 256)[lane >> 4]};
+    }
+};
 
 // Four values of the one row, to where it lies in shared memory. FLOATS: as values, where value_piece says; else as codes, where code_piece does, and their
 // metas behind them.

@@ -67,7 +67,7 @@ static __device__ __forceinline__ void dequantise_codes(const u8* weight, int ro
     }
 }
 template <class Q>
-static __device__ __forceinline__ void dequantise_floats(const u8* weight, int rows, int columns, long blocks_before, u16* to, int to_stride, long stride) {
+static __device__ __forceinline__ void dequantise_floats(const u8* weight, int rows, int columns, long blocks_before, long blocks, u16* to, int to_stride, long stride) {
     release_next_grid();
     wait_for_previous_grid();
     weight += blockIdx.y * stride, to += (size_t)blockIdx.y * rows * to_stride;
@@ -77,7 +77,12 @@ static __device__ __forceinline__ void dequantise_floats(const u8* weight, int r
     const long row = index / units;
     const int unit = (int)(index - row * units);
     float v[8];
-    Q::unpack(Q::load(weight, 0, blocks_before + row * columns, unit), v);
+    const typename Q::Raw raw = Q::load(weight, blocks, blocks_before + row * (columns / Q::BLOCK), unit);
+    Q::unpack(raw, v);
+    if (Q::SCALED) {
+#pragma unroll
+        for (int i = 0; i < 8; i++) v[i] *= factor_of<Q>(raw);
+    }
     *reinterpret_cast<uint4*>(to + row * to_stride + unit * 8) = make_uint4(pack_bf16(v[0], v[1]), pack_bf16(v[2], v[3]), pack_bf16(v[4], v[5]), pack_bf16(v[6], v[7]));
 }
 #define DEQUANTISE(NAME, TYPE) \
@@ -90,9 +95,10 @@ DEQUANTISE(q4_k, Q4_K)
 DEQUANTISE(q5_k, Q5_K)
 DEQUANTISE(q6_k, Q6_K)
 #define DEQUANTISE_FLOATS(NAME, TYPE) \
-    KERNEL void __launch_bounds__(256) dequantise_##NAME(const u8* weight, int rows, int columns, long blocks_before, long, u16* to, int to_stride, long stride) { \
-        dequantise_floats<TYPE>(weight, rows, columns, blocks_before, to, to_stride, stride); \
+    KERNEL void __launch_bounds__(256) dequantise_##NAME(const u8* weight, int rows, int columns, long blocks_before, long blocks, u16* to, int to_stride, long stride) { \
+        dequantise_floats<TYPE>(weight, rows, columns, blocks_before, blocks, to, to_stride, stride); \
     }
 DEQUANTISE_FLOATS(bf16, BF16)
 DEQUANTISE_FLOATS(f16, F16)
 DEQUANTISE_FLOATS(f32, F32)
+DEQUANTISE_FLOATS(f8_e4m3, F8_E4M3)

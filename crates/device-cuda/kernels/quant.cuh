@@ -9,6 +9,7 @@
 // upload (matvec.cu, `planes_*`): the same bytes, each field of all blocks of the matrix together, so that loads are 16 bytes wide:
 //     Q8_0   codes 32 B a block, then scales 2 B a block
 //     Q4_0   codes 16 B a block, then scales 2 B a block        (IQ4_NL the same)
+//     F8_E4M3  codes, then a factor of 4 B for each 128 columns, whatever tiles it comes from
 //     Q6_K   low nibbles 128 B a block, then high bits 64 B, then sub-scales 16 B, then scales 2 B
 // `blocks` is the number of blocks of the whole matrix: it says where a plane begins. A matrix begins at a multiple of 16 bytes.
 #pragma once
@@ -164,9 +165,10 @@ struct Q6_K {
     }
 };
 
-// Types whose values are floats: a unit is 8 values.
+// Types whose values are floats: a unit is 8 values. SCALED: times the factor of the unit, which its sum is multiplied with.
 struct BF16 {
     static constexpr int UNIT = 8, BLOCK = 1;
+    static constexpr bool SCALED = false;
     struct Raw { uint4 v; };
     static __device__ __forceinline__ Raw load(const u8* w, size_t, size_t block0, int unit) { return {load_weight16(w + (block0 + unit * 8) * 2)}; }
     static __device__ __forceinline__ void unpack(const Raw& r, float v[8]) {
@@ -177,6 +179,7 @@ struct BF16 {
 };
 struct F16 {
     static constexpr int UNIT = 8, BLOCK = 1;
+    static constexpr bool SCALED = false;
     struct Raw { uint4 v; };
     static __device__ __forceinline__ Raw load(const u8* w, size_t, size_t block0, int unit) { return {load_weight16(w + (block0 + unit * 8) * 2)}; }
     static __device__ __forceinline__ void unpack(const Raw& r, float v[8]) {
@@ -187,6 +190,7 @@ struct F16 {
 };
 struct F32 {
     static constexpr int UNIT = 8, BLOCK = 1;
+    static constexpr bool SCALED = false;
     struct Raw { uint4 a, b; };
     static __device__ __forceinline__ Raw load(const u8* w, size_t, size_t block0, int unit) {
         const u8* at = w + (block0 + unit * 8) * 4;
@@ -197,3 +201,32 @@ struct F32 {
         v[4] = __uint_as_float(r.b.x), v[5] = __uint_as_float(r.b.y), v[6] = __uint_as_float(r.b.z), v[7] = __uint_as_float(r.b.w);
     }
 };
+
+struct F8_E4M3 {
+    static constexpr int UNIT = 8, BLOCK = 128;
+    static constexpr bool SCALED = true;
+    struct Raw { uint2 codes; float scale; };
+    static __device__ __forceinline__ Raw load(const u8* w, size_t blocks, size_t block0, int unit) {
+        return {load_shared_weight8(w + block0 * 128 + unit * 8), *reinterpret_cast<const float*>(w + blocks * 128 + (block0 + (unit >> 4)) * 4)};
+    }
+    // E4M3 is the upper bits of half precision whose exponent begins eight powers of two lower.
+    static __device__ __forceinline__ float factor(const Raw& r) { return 256.0f * r.scale; }
+    static __device__ __forceinline__ void unpack(const Raw& r, float v[8]) {
+        const u32 codes[2] = {r.codes.x, r.codes.y};
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            // Codes 0 and 2 in the upper bytes of two halves, then 1 and 3.
+            const u32 even = codes[i] << 8, odd = codes[i];
+            const u32 first = (even & 0x80008000u) | (even & 0x7f007f00u) >> 1, second = (odd & 0x80008000u) | (odd & 0x7f007f00u) >> 1;
+            v[4 * i] = half_to_float(first & 0xffff), v[4 * i + 1] = half_to_float(second & 0xffff);
+            v[4 * i + 2] = half_to_float(first >> 16), v[4 * i + 3] = half_to_float(second >> 16);
+        }
+    }
+};
+
+// What the values of a unit are multiplied with.
+template <class Q>
+static __device__ __forceinline__ float factor_of(const typename Q::Raw& raw) {
+    if constexpr (Q::SCALED) return Q::factor(raw);
+    else return 1.0f;
+}

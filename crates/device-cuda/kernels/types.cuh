@@ -7,7 +7,7 @@
 // In the order of the variants of `Quant`.
 enum {
     F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S,
-    IQ1_S, IQ1_M, IQ4_NL, IQ4_XS, TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0
+    IQ1_S, IQ1_M, IQ4_NL, IQ4_XS, TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0, F8_E4M3
 };
 
 // The code books, brought at load from where `kauri-formats` has them.
@@ -227,9 +227,21 @@ TYPE(Q2_0, 64, 18) {
     EACH v[j] = scale * ((int)(codes >> (2 * j) & 3) - 1);
 }
 
+// Rows whose factors the file has apart (`scaled.rs` puts them there): behind the blocks of NVFP4 one for all of them; behind codes of eight bits, rounded up
+// to sixteen bytes, one for each 128 columns, rounded up to sixteen bytes too.
+DEVICE size_t codes_of_eight_bits(int columns) { return ((size_t)columns + 15) & ~(size_t)15; }
+DEVICE size_t row_of_eight_bits(int columns) { return codes_of_eight_bits(columns) + ((size_t)(columns + 127) / 128 * 4 + 15 & ~(size_t)15); }
+
+// E4M3: the upper bits of half precision whose exponent begins eight powers of two lower.
+DEVICE float from_eight_bits(u32 code) { return 256.0f * from_half((u16)((code & 0x80) << 8 | (code & 0x7f) << 7)); }
+
 // Eight values of a row; behind its end, which only rows of numbers have elsewhere than at a multiple of eight, zeros.
 template <int Q> DEVICE void eight_of_row(const u8 *row, int columns, int group, float *v) {
-    if (Q == F32 || Q == F16 || Q == BF16) {
+    if constexpr (Q == F8_E4M3) {
+        // Behind its end the codes are zeros.
+        float factor = ((const float *)(row + codes_of_eight_bits(columns)))[group / 16];
+        EACH v[j] = factor * from_eight_bits(row[8 * group + j]);
+    } else if constexpr (Q == F32 || Q == F16 || Q == BF16) {
         if (8 * group + 8 <= columns && columns % 8 == 0) {
             Type<Q>::eight(row + (size_t)group * Type<Q>::BYTES, 0, v);
             return;
@@ -244,17 +256,22 @@ template <int Q> DEVICE void eight_of_row(const u8 *row, int columns, int group,
     } else {
         const int groups = Type<Q>::LEN / 8;
         Type<Q>::eight(row + (size_t)(group / groups) * Type<Q>::BYTES, group % groups, v);
+        if (Q == NVFP4) {
+            float factor = *(const float *)(row + (size_t)columns / Type<Q>::LEN * Type<Q>::BYTES);
+            EACH v[j] *= factor;
+        }
     }
 }
 
 DEVICE size_t row_bytes(int quant, int columns) {
-#define CASE(Q) case Q: return (size_t)columns / Type<Q>::LEN * Type<Q>::BYTES;
+#define CASE(Q) case Q: return (size_t)columns / Type<Q>::LEN * Type<Q>::BYTES + (Q == NVFP4 ? 4 : 0);
 #define QUANTISED(CASE)                                                                                              \
     CASE(Q4_0) CASE(Q4_1) CASE(Q5_0) CASE(Q5_1) CASE(Q8_0) CASE(Q2_K) CASE(Q3_K) CASE(Q4_K) CASE(Q5_K) CASE(Q6_K)     \
     CASE(IQ2_XXS) CASE(IQ2_XS) CASE(IQ2_S) CASE(IQ3_XXS) CASE(IQ3_S) CASE(IQ1_S) CASE(IQ1_M) CASE(IQ4_NL)             \
     CASE(IQ4_XS) CASE(TQ1_0) CASE(TQ2_0) CASE(MXFP4) CASE(NVFP4) CASE(Q1_0) CASE(Q2_0)
     switch (quant) {
         QUANTISED(CASE)
+    case F8_E4M3: return row_of_eight_bits(columns);
     case F32: return 4 * (size_t)columns;
     default: return 2 * (size_t)columns;
     }
@@ -269,6 +286,7 @@ static __device__ __noinline__ void eight_of(int quant, const u8 *row, int colum
         CASE(F32)
         CASE(F16)
         CASE(BF16)
+        CASE(F8_E4M3)
     }
 #undef CASE
 }
@@ -309,6 +327,7 @@ static __device__ __noinline__ float product(int quant, const u8 *row, int colum
         CASE(F32)
         CASE(F16)
         CASE(BF16)
+        CASE(F8_E4M3)
     }
 #undef CASE
     return warp_sum(sum);

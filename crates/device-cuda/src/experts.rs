@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kauri_arch::{Ffn, GroupRank, Linear, Moe, Norm, NormKind, Scoring, Shape};
 use kauri_device::{Buffer, DeviceError, Ops, Plan, Share, Weight, reference};
 use kauri_formats::Quant;
+use kauri_formats::scales::TILE_COLUMNS;
 
 use crate::detect::{DEVICE, no_room};
 use crate::driver::{Allocation, Arg, Gpu, Grid};
@@ -142,7 +143,7 @@ pub(crate) fn are_alike(moe: &Moe<Weight>) -> bool {
         let (matrix, like) = (linear.weight.matrix(), like.weight.matrix());
         matrix.quant == like.quant
             && matmul::is_fast(matrix.quant)
-            && matrix.columns.is_multiple_of(32)
+            && matrix.columns.is_multiple_of(if matrix.quant == Quant::F8_E4M3 { TILE_COLUMNS } else { 32 })
             && linear.bias.is_none()
     };
     let first = &moe.experts[0];
@@ -160,7 +161,7 @@ fn stride(cuda: &Cuda, moe: &Moe<Resident>) -> Option<u64> {
     let stride = second.wrapping_sub(gate.weight.at);
     let fast = |linear: &Linear<Resident>, quant| {
         let Resident { columns, planes, .. } = linear.weight;
-        let laid = planes == matmul::wants_planes(quant, columns);
+        let laid = planes == matmul::wants_planes(quant, columns) && (planes || quant != Quant::F8_E4M3);
         linear.weight.quant == quant
             && matmul::is_fast(quant)
             && columns.is_multiple_of(32)

@@ -17,6 +17,7 @@ mod matmul;
 mod ops;
 mod recurrent;
 mod resident;
+mod scaled;
 mod step;
 mod stream;
 mod structure;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use kauri_arch::{Dense, Ffn, Linear, Norm, NormKind, Shape};
 use kauri_device::{Adapted, Buffer, DeviceError, Plan, Weight, reference};
 use kauri_formats::Quant;
+use kauri_formats::scales::TILE_COLUMNS;
 
 use crate::detect::no_room;
 use crate::driver::{Allocation, Gpu, Grid};
@@ -345,6 +346,7 @@ fn way(cuda: &Cuda, linear: &Linear<Resident>, rows: usize) -> Way {
     }
     let narrow = match quant {
         Quant::Q8_0 | Quant::Q4_0 | Quant::Q6_K if planes => Way::Bytes,
+        Quant::F8_E4M3 if planes => Way::Numbers,
         Quant::Q4_K | Quant::Q5_K => Way::Bytes,
         Quant::BF16 | Quant::F16 | Quant::F32 => Way::Numbers,
         _ => return Way::Plain,
@@ -366,7 +368,10 @@ pub(crate) fn reads(cuda: &Cuda, linear: &Linear<Resident>, rows: usize) -> Also
 
 /// Whether bytes of this type lie in planes where the fast kernels take them.
 pub(crate) fn wants_planes(quant: Quant, columns: usize) -> bool {
-    matches!(quant, Quant::Q8_0 | Quant::Q4_0 | Quant::Q6_K) && columns.is_multiple_of(32)
+    match quant {
+        Quant::F8_E4M3 => columns.is_multiple_of(TILE_COLUMNS),
+        _ => matches!(quant, Quant::Q8_0 | Quant::Q4_0 | Quant::Q6_K) && columns.is_multiple_of(32),
+    }
 }
 
 /// The rows of `from` behind its norm, in all the forms that are wanted; gives where they are as numbers, if those are.
@@ -486,7 +491,9 @@ impl Part<'_> {
     /// Blocks for its rows in such a launch.
     fn blocks(&self, few: Few) -> usize {
         let quant = self.linear.weight.quant;
-        let alone = self.gate.is_none() && !few.mixed && !matches!(quant, Quant::Q4_0 | Quant::Q4_K | Quant::Q5_K);
+        let alone = self.gate.is_none()
+            && !few.mixed
+            && !matches!(quant, Quant::Q4_0 | Quant::Q4_K | Quant::Q5_K | Quant::F8_E4M3);
         let rows = match few.room {
             1 if alone => 1,
             1 | 2 => 2,
@@ -552,7 +559,7 @@ fn narrow_structure(
             .place(part.to + 4 * (few.start * part.stride) as u64)
             .int(weight.rows as usize)
             .int(part.stride)
-            .int(weight.weight.quant.ggml() as usize)
+            .int(weight.weight.quant.ggml().unwrap_or(u32::MAX) as usize)
             .int(first);
         first_block += part.blocks(few);
     }
@@ -636,6 +643,7 @@ pub(crate) fn type_name(quant: Quant) -> &'static str {
         Quant::Q6_K => "q6_k",
         Quant::BF16 => "bf16",
         Quant::F16 => "f16",
+        Quant::F8_E4M3 => "f8_e4m3",
         _ => "f32",
     }
 }
@@ -649,7 +657,15 @@ pub(crate) fn reads_bytes(quant: Quant) -> bool {
 pub(crate) fn is_fast(quant: Quant) -> bool {
     matches!(
         quant,
-        Quant::Q8_0 | Quant::Q4_0 | Quant::Q4_K | Quant::Q5_K | Quant::Q6_K | Quant::BF16 | Quant::F16 | Quant::F32
+        Quant::Q8_0
+            | Quant::Q4_0
+            | Quant::Q4_K
+            | Quant::Q5_K
+            | Quant::Q6_K
+            | Quant::BF16
+            | Quant::F16
+            | Quant::F32
+            | Quant::F8_E4M3
     )
 }
 

@@ -11,6 +11,7 @@ use crate::detect::{DEVICE, lost, no_room};
 use crate::driver::{self, Allocation, Arg, Gpu, Grid, Pinned};
 use crate::experts;
 use crate::matmul;
+use crate::scaled;
 
 /// What fills a slot of a shape on the device.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ pub struct Resident {
     pub(crate) rows: usize,
     /// Columns, or values of a vector.
     pub(crate) columns: usize,
-    /// Whether each field of all blocks lies together (`kernels/quant.cuh`); else a matrix is as it is stored.
+    /// Whether each field of all blocks lies together (`kernels/quant.cuh`); else a matrix is as it is stored, or as [`scaled`] says.
     pub(crate) planes: bool,
 }
 
@@ -72,7 +73,7 @@ impl Weights {
                 unsupported = Some("adapters (--lora)".to_owned());
             }
             if let Weight::Matrix(matrix) = weight
-                && (matrix.quant as usize) > Quant::Q2_0 as usize
+                && (matrix.quant as usize) > Quant::F8_E4M3 as usize
             {
                 unsupported = Some(format!("weights stored as {}", matrix.quant.name()));
             }
@@ -90,9 +91,15 @@ impl Weights {
             let at = memory.at() + layout.places[&key] as u64;
             let planes = key.2;
             if sent.insert(key) {
-                sender.send(bytes, at)?;
-                if let (true, Weight::Matrix(matrix)) = (planes, weight) {
-                    to_cut.push((at, bytes.len(), matrix.quant));
+                match weight {
+                    Weight::Matrix(matrix) if scaled::is(matrix) => {
+                        scaled::each(matrix, planes, &mut |bytes, behind| sender.send(bytes, at + behind as u64))?;
+                    }
+                    Weight::Matrix(matrix) if planes => {
+                        sender.send(bytes, at)?;
+                        to_cut.push((at, bytes.len(), matrix.quant));
+                    }
+                    Weight::Matrix(_) | Weight::Vector(_) | Weight::Adapted(_) => sender.send(bytes, at)?,
                 }
             }
             Ok::<_, DeviceError>(match weight {
@@ -208,7 +215,11 @@ impl Layout {
         let (key, bytes) = bytes_of(weight, planes);
         self.places.entry(key).or_insert_with(|| {
             let place = self.bytes;
-            self.bytes = (place + bytes.len().max(1)).next_multiple_of(ALIGNMENT);
+            let length = match weight {
+                Weight::Matrix(matrix) if scaled::is(matrix) => scaled::bytes(matrix, planes),
+                Weight::Matrix(_) | Weight::Vector(_) | Weight::Adapted(_) => bytes.len(),
+            };
+            self.bytes = (place + length.max(1)).next_multiple_of(ALIGNMENT);
             place
         });
     }

@@ -27,6 +27,7 @@ fn ring_bytes(quant: Quant) -> Option<usize> {
         Quant::Q4_K => Some(16 * 3 * 2 * 1152),
         Quant::Q5_K => Some(16 * 3 * 2 * 768),
         Quant::BF16 | Quant::F16 => Some(16 * 3 * 4 * 512),
+        Quant::F8_E4M3 => Some(16 * 3 * 8 * 272),
         _ => None,
     }
 }
@@ -38,7 +39,8 @@ pub(crate) fn bytes_min(quant: Quant, is_alike: bool) -> usize {
 
 /// Shared memory of a block, for matrices of one type with so many columns; none where there is no kernel, or no room.
 pub(crate) fn shared_bytes(gpu: &Gpu, quant: Quant, columns: usize) -> Option<usize> {
-    let row = if matches!(quant, Quant::BF16 | Quant::F16) { 4 * columns } else { columns + columns / 4 };
+    let row =
+        if matches!(quant, Quant::BF16 | Quant::F16 | Quant::F8_E4M3) { 4 * columns } else { columns + columns / 4 };
     let needed = (ring_bytes(quant)? + row.next_multiple_of(128)).max(SHARED_BYTES_MIN);
     let fits = gpu.capability >= WAITS
         && columns.is_multiple_of(COLUMNS)

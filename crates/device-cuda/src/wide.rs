@@ -4,6 +4,7 @@
 use kauri_arch::{Activation, Dense, Linear, Moe};
 use kauri_device::Buffer;
 use kauri_formats::Quant;
+use kauri_formats::scales::TILE_COLUMNS;
 
 use crate::codes;
 use crate::driver::{Arg, Failure, Gpu, Grid, Version};
@@ -323,10 +324,10 @@ fn make_all(
     let Resident { at, quant, columns, .. } = *weight;
     let unit = match quant {
         Quant::Q8_0 => 16,
-        Quant::BF16 | Quant::F16 | Quant::F32 => 8,
+        Quant::BF16 | Quant::F16 | Quant::F32 | Quant::F8_E4M3 => 8,
         _ => 32,
     };
-    let blocks_a_row = columns / quant.block_len();
+    let blocks_a_row = columns / if quant == Quant::F8_E4M3 { TILE_COLUMNS } else { quant.block_len() };
     let to = cuda.products.made.at() + behind as u64;
     let arguments = [
         at.into(),

@@ -81,6 +81,7 @@ fn quants() -> Vec<Quant> {
 fn exact_kernels_equal_the_reference() {
     if open() {
         conform::<OnGpu<true>>(&quants(), ROUNDING);
+        conform::<OnGpu<true>>(&[Quant::F8_E4M3], ROUNDING);
     }
 }
 
@@ -88,6 +89,7 @@ fn exact_kernels_equal_the_reference() {
 fn fast_kernels_stay_near_the_reference() {
     if open() {
         conform::<OnGpu<false>>(&quants(), BYTES);
+        conform::<OnGpu<false>>(&[Quant::F8_E4M3], BYTES);
     }
 }
 
@@ -95,5 +97,6 @@ fn fast_kernels_stay_near_the_reference() {
 fn kernels_for_large_matrices_stay_near_the_reference() {
     if open() {
         conform::<OnGpu<false, true>>(&quants(), BYTES);
+        conform::<OnGpu<false, true>>(&[Quant::F8_E4M3], BYTES);
     }
 }
