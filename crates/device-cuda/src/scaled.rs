@@ -48,12 +48,11 @@ fn row_bytes(matrix: &Matrix) -> usize {
     places(matrix).1
 }
 
+/// What takes bytes, and how far from the beginning they go.
+type Send<'a, E> = dyn FnMut(&[u8], usize) -> Result<(), E> + 'a;
+
 /// Calls `send` with the bytes of the device, piece after piece, and how far from the beginning each goes.
-pub(crate) fn each<E>(
-    matrix: &Matrix,
-    planes: bool,
-    send: &mut dyn FnMut(&[u8], usize) -> Result<(), E>,
-) -> Result<(), E> {
+pub(crate) fn each<E>(matrix: &Matrix, planes: bool, send: &mut Send<'_, E>) -> Result<(), E> {
     let rows_of = |bytes: usize| (PIECE_BYTES / bytes.max(1)).max(1);
     if planes {
         send(&matrix.data, 0)?;

@@ -143,7 +143,7 @@ impl<D: Ops<Weight = Weight>> Measured<'_, D> {
     fn heads_cost(heads: &[Linear<Weight>], rows: u64, values: u64) -> Cost {
         let matrices = || heads.iter().map(|head| head.weight.matrix());
         Cost {
-            bytes: matrices().map(|matrix| matrix.bytes()).sum::<u64>() + 4 * rows * values,
+            bytes: matrices().map(crate::Matrix::bytes).sum::<u64>() + 4 * rows * values,
             operations: 2 * rows * matrices().map(|matrix| (matrix.rows * matrix.columns) as u64).sum::<u64>(),
         }
     }

@@ -125,6 +125,7 @@ impl Matrix {
     }
 
     /// Some of its rows, as they are stored; as `F32` where their factors lie apart.
+    #[must_use]
     pub fn pick(&self, rows: &[usize]) -> Self {
         let Self { quant, columns, .. } = *self;
         if self.scales.is_none() {
