@@ -12,7 +12,7 @@
 //     Grid (rows / 4 rounded up, slots) for gate_up, where slots = tokens * count; (rows / 4 rounded up, tokens) for down. Block (128).
 //     gate_up reads x (tokens, columns) and writes (slots, rows); down reads x (slots, columns), writes (tokens, rows).
 //     type: as above.
-// row_scores_f32 (RowScores)         grid (rows + 1), block (128): the last block turns the row
+// row_route_f32 (RowRoute)           grid (count + 1), block (128): the last block turns the row
 //
 // Weights begin at multiples of 16 bytes. Columns: a multiple of the type's block and of 8. Codes, metas and values of x 16-byte aligned (rows.cu
 // makes them); quantised types read codes and metas, float types values.
@@ -54,7 +54,7 @@ MATVECS(f16, F16, 1, 4, 2)
 MATVECS(f32, F32, 1, 2, 2)
 MATVECS(f8_e4m3, F8_E4M3, 2, 4, 4)
 
-KERNEL void __launch_bounds__(32 * WARPS) row_scores_f32(const __grid_constant__ RowScores p) { row_scores(p); }
+KERNEL void __launch_bounds__(32 * WARPS) row_route_f32(const __grid_constant__ RowRoute p) { row_route(p); }
 
 KERNEL void __launch_bounds__(32 * WARPS, 8) matvec_mixed_t1(const __grid_constant__ Matvec p) { matvec_mixed<1, 2, 1>(p); }
 KERNEL void __launch_bounds__(32 * WARPS, 8) matvec_mixed_turned(const __grid_constant__ Matvec p) { matvec_mixed<1, 2, 1, true>(p); }

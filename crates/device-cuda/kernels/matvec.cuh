@@ -6,6 +6,7 @@
 #pragma once
 #include "codes.cuh"
 #include "quant.cuh"
+#include "route.cuh"
 
 static constexpr int WARPS = 4;
 
@@ -388,23 +389,27 @@ static __device__ __forceinline__ void experts_down(const ExpertsMatvec& p) {
     }
 }
 
-// One row's product with a matrix of few rows, behind its norm: a router's scores. And the row as other products read it.
-struct RowScores {
-    const float* weight;  // (rows, columns)
+// One row's product with a matrix of few rows, behind its norm: a router's scores, and whom it chooses. And the row as other products read it.
+struct RowRoute {
+    const float* weight;  // (count, columns)
     const float* from;    // (columns), a multiple of 4
     const float* norm;    // (columns): of the root mean square
-    float* to;            // (rows)
     signed char* codes;   // the row behind its norm in blocks of codes
     BlockMeta* metas;
-    int rows, columns;
+    u32* arrived;         // blocks that have written their score: 0, and left so
+    int columns;
     float epsilon;
+    Routing routing;      // of ROUTED experts at most
 };
+constexpr int ROUTED = 256;
 
-// A block of four warps for a row of the matrix, all of which is under way before the previous grid has ended where it has 2048 columns at most.
-static __device__ __forceinline__ void row_scores(const RowScores& p) {
+// A block of four warps for a row of the matrix, all of which is under way before the previous grid has ended where it has 2048 columns at most. The last to
+// have its score chooses: a kernel less, and a way to memory less, than one that reads them.
+static __device__ __forceinline__ void row_route(const RowRoute& p) {
     constexpr int AHEAD = 4;
+    const Routing& r = p.routing;
     release_next_grid();
-    if ((int)blockIdx.x == p.rows) {
+    if ((int)blockIdx.x == r.count) {
         wait_for_previous_grid();
         return turn_row(p.from, {p.norm, nullptr, 0, p.epsilon}, p.columns, {nullptr, p.codes, p.metas, nullptr, 0}, 0);
     }
@@ -429,5 +434,17 @@ static __device__ __forceinline__ void row_scores(const RowScores& p) {
     for (int i = (threadIdx.x + 128 * AHEAD) * 4; i < p.columns; i += 512) take(i, *reinterpret_cast<const float4*>(row + i), *reinterpret_cast<const float4*>(p.norm + i));
     squares = block_sum(squares);
     dot = block_sum(dot);
-    if (threadIdx.x == 0) p.to[blockIdx.x] = dot / sqrtf(squares / p.columns + p.epsilon);
+    if (threadIdx.x >= 32) return;
+    u32 last = 0;
+    if (threadIdx.x == 0) {
+        r.scores[blockIdx.x] = dot / sqrtf(squares / p.columns + p.epsilon);
+        __threadfence();
+        last = atomicAdd(p.arrived, 1) + 1 == (u32)r.count;
+    }
+    if (!__shfl_sync(~0u, last, 0)) return;
+    __threadfence();
+    if (threadIdx.x == 0) *p.arrived = 0;
+    __shared__ float own[ROUTED], keys[ROUTED];
+    __shared__ u8 taken[ROUTED];
+    route_row(r, 0, own, keys, taken, threadIdx.x);
 }

@@ -7,7 +7,7 @@ use kauri_device::{Buffer, DeviceError, Ops, Plan, Share, Weight, reference};
 use kauri_formats::Quant;
 use kauri_formats::scales::TILE_COLUMNS;
 
-use crate::detect::{DEVICE, no_room};
+use crate::detect::{DEVICE, lost, no_room};
 use crate::driver::{Allocation, Arg, Gpu, Grid};
 use crate::elementwise::{numbered, numbers};
 use crate::matmul::{self, Also};
@@ -29,6 +29,8 @@ pub(crate) struct Scratch {
     shares: Allocation,
     /// (tokens, chosen, width).
     wide: Allocation,
+    /// Blocks that have a score, while one of them is still to choose; 0 between launches.
+    arrived: Allocation,
     /// Chosen experts of a token at most.
     slots: usize,
     /// What sorting tokens by expert takes, where there are kernels for that.
@@ -80,10 +82,12 @@ impl Scratch {
         } else {
             None
         };
-        Ok(Self { chosen: make(chosen)?, shares: make(chosen)?, wide: make(wide)?, slots: chosen, grouped })
+        let arrived = gpu.allocate(4).map_err(no_room("experts", 4))?;
+        gpu.set(&arrived, 0).map_err(lost)?;
+        Ok(Self { chosen: make(chosen)?, shares: make(chosen)?, wide: make(wide)?, arrived, slots: chosen, grouped })
     }
 
-    /// Every array.
+    /// Every array of values.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = &Allocation> {
         [&self.chosen, &self.shares, &self.wide].into_iter()
     }
@@ -101,7 +105,16 @@ pub(crate) fn route(cuda: &Cuda, moe: &Moe<Resident>) {
 
 /// The same, with so many values of a row of the mixture set to zero.
 fn choose(cuda: &Cuda, moe: &Moe<Resident>, zeros: usize) {
-    let count = moe.experts.len();
+    let mut grid = Grid { ahead: true, ..Grid::new([1, cuda.rows(Buffer::Scores), 1], 32) };
+    grid.shared_bytes = 9 * moe.experts.len();
+    let routing = routing(cuda, moe, &Structure::new());
+    let arguments =
+        [cuda.count(Buffer::Scores).into(), cuda.at(Buffer::Mixture).into(), zeros.into(), (&routing).into()];
+    cuda.launch("route", grid, &arguments);
+}
+
+/// `Routing` of `kernels/route.cuh`, behind what there is of a structure.
+fn routing(cuda: &Cuda, moe: &Moe<Resident>, structure: &Structure) -> Structure {
     let scoring = match moe.scoring {
         Scoring::Softmax => 0,
         Scoring::Sigmoid => 1,
@@ -114,27 +127,21 @@ fn choose(cuda: &Cuda, moe: &Moe<Resident>, zeros: usize) {
         };
         (groups.count, groups.kept, two_best)
     });
-    let arguments = [
-        cuda.count(Buffer::Scores).into(),
-        cuda.at(Buffer::Scores).into(),
-        cuda.experts.chosen.at().into(),
-        cuda.experts.shares.at().into(),
-        cuda.at(Buffer::Mixture).into(),
-        moe.selection_bias.map_or(0, |bias| bias.at).into(),
-        count.into(),
-        moe.chosen.into(),
-        scoring.into(),
-        groups.into(),
-        kept.into(),
-        two_best.into(),
-        moe.normalised.is_some().into(),
-        moe.normalised.unwrap_or(0.0).into(),
-        moe.scale.into(),
-        zeros.into(),
-    ];
-    let mut grid = Grid { ahead: true, ..Grid::new([1, cuda.rows(Buffer::Scores), 1], 32) };
-    grid.shared_bytes = 9 * count;
-    cuda.launch("route", grid, &arguments);
+    structure
+        .place(cuda.at(Buffer::Scores))
+        .place(cuda.experts.chosen.at())
+        .place(cuda.experts.shares.at())
+        .place(moe.selection_bias.map_or(0, |bias| bias.at))
+        .int(moe.experts.len())
+        .int(moe.chosen as usize)
+        .int(scoring)
+        .int(groups as usize)
+        .int(kept as usize)
+        .int(usize::from(two_best))
+        .int(usize::from(moe.normalised.is_some()))
+        .float(moe.normalised.unwrap_or(0.0))
+        .float(moe.scale)
+        .aligned(8)
 }
 
 /// Whether all experts are stored alike, in types that have fast kernels.
@@ -315,8 +322,10 @@ impl Down {
 
 /// Columns of a row whose scores one kernel computes, at most.
 const SCORED_COLUMNS_MAX: usize = 4096;
+/// Experts that the kernel of a router's scores chooses from itself, at most: `ROUTED` of `kernels/matvec.cuh`.
+const ROUTED_MAX: usize = 256;
 
-/// Whether one kernel turns a token's row and scores the experts.
+/// Whether one kernel turns a token's row, scores the experts and chooses from them.
 fn is_single(norm: &Norm<Resident>, moe: &Moe<Resident>) -> bool {
     let (first, router) = (&moe.experts[0], &moe.router);
     let as_bytes = |linear: &Linear<Resident>| matmul::reads_bytes(linear.weight.quant);
@@ -327,6 +336,7 @@ fn is_single(norm: &Norm<Resident>, moe: &Moe<Resident>) -> bool {
         && router.weight.quant == Quant::F32
         && router.columns.is_multiple_of(32)
         && router.columns as usize <= SCORED_COLUMNS_MAX
+        && moe.experts.len() <= ROUTED_MAX
         && first.gate.as_ref().is_some_and(as_bytes)
         && as_bytes(&first.down)
 }
@@ -334,20 +344,17 @@ fn is_single(norm: &Norm<Resident>, moe: &Moe<Resident>) -> bool {
 /// The whole branch of one token; the last product is left for the addition to the stream.
 fn chosen_single(cuda: &Cuda, norm: &Norm<Resident>, moe: &Moe<Resident>, stride: u64) {
     let scratch = &cuda.products;
-    let scores = Structure::new()
+    let row = Structure::new()
         .place(moe.router.weight.at)
         .place(cuda.at(Buffer::Stream))
         .place(norm.weight.at)
-        .place(cuda.at(Buffer::Scores))
         .place(scratch.codes.at())
         .place(scratch.metas.at())
-        .int(moe.experts.len())
+        .place(cuda.experts.arrived.at())
         .int(cuda.hidden)
-        .float(norm.epsilon)
-        .aligned(8);
+        .float(norm.epsilon);
     let grid = Grid { ahead: true, ..Grid::new([moe.experts.len() + 1, 1, 1], 128) };
-    cuda.launch("row_scores_f32", grid, &[(&scores).into()]);
-    choose(cuda, moe, 0);
+    cuda.launch("row_route_f32", grid, &[(&routing(cuda, moe, &row)).into()]);
     cuda.leave(Pending::Down(up_fast(cuda, Buffer::Stream, moe, stride)));
 }
 
