@@ -160,7 +160,10 @@ impl<'a> Config<'a> {
                 let used = |prefix: &&str| checkpoint.tensors.keys().any(|name| name.starts_with(*prefix));
                 let prefix = BODIES.iter().copied().find(used).unwrap_or_default();
                 let inside = |layers: &&str| used(&format!("{prefix}{layers}").as_str());
-                let layers = ["encoder.layer.", "encoder.layers.", "h."].into_iter().find(inside).unwrap_or("layers.");
+                let layers = ["encoder.layer.", "encoder.layers.", "h.", "blocks."]
+                    .into_iter()
+                    .find(inside)
+                    .unwrap_or("layers.");
                 (*family, Settings::HuggingFace { directory, prefix, layers })
             }
         };

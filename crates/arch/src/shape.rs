@@ -156,6 +156,9 @@ pub struct Attention<W> {
     pub soft_cap: Option<f32>,
     /// Factor on the scores.
     pub scale: f32,
+    /// What is taken off the scaled and capped scores of head `h` of `n`, counted from one, for every token between query and key:
+    /// `2^(-alibi h / n)` where `n` is a power of two (`ALiBi`: Press 2021, arXiv:2108.12409).
+    pub alibi: Option<f32>,
     /// `(heads)`: a score for each head that takes part in the softmax and has no value (Xiao 2023, arXiv:2309.17453).
     pub sinks: Option<W>,
 }
@@ -536,6 +539,7 @@ impl<W> Attention<W> {
             both_ways: self.both_ways,
             soft_cap: self.soft_cap,
             scale: self.scale,
+            alibi: self.alibi,
             sinks: self.sinks.as_ref().map(map).transpose()?,
         })
     }

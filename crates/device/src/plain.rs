@@ -255,12 +255,14 @@ impl Ops for Plain {
                         let place = self.place(pages, seen);
                         (place * kv_heads + head / (heads / kv_heads)) * head_dim
                     };
+                    let slope = attention.alibi.map(|alibi| formula::slope(alibi, attention.heads, head as u32));
                     let mut weights: Vec<f32> = sees
                         .clone()
                         .map(|seen| {
                             let k = &self.cache[block][0][row(seen)..][..head_dim];
                             let score = formula::dot(q, k) * attention.scale;
-                            attention.soft_cap.map_or(score, |cap| formula::soft_cap(score, cap))
+                            let score = attention.soft_cap.map_or(score, |cap| formula::soft_cap(score, cap));
+                            slope.map_or(score, |slope| score - slope * seen.abs_diff(position) as f32)
                         })
                         .collect();
                     let (most, mut sum) = formula::exponentials(&mut weights);

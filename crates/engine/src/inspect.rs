@@ -207,7 +207,11 @@ fn describe_mixer(mixer: &Mixer<Weight>) -> String {
 
 fn describe_attention(attention: &Attention<Weight>) -> String {
     let window = attention.window_tokens.map_or(String::new(), |window| format!(", window {window}"));
-    let rope = if attention.rope.is_none() { ", no rope" } else { "" };
+    let rope = match (attention.rope, attention.alibi) {
+        (_, Some(_)) => ", linear biases",
+        (None, None) => ", no rope",
+        (Some(_), None) => "",
+    };
     let both_ways = if attention.both_ways { ", both ways" } else { "" };
     let gated = if attention.gated { "gated " } else { "" };
     format!(

@@ -16,6 +16,7 @@ const ALIKE: &[&str] = &[
     "attention.gate_lora_rank",
     "attention.iclr_lora_rank",
     "attention.kv_lora_rank",
+    "attention.max_alibi_bias",
     "attention.q_lora_rank",
     "attention.scale",
     "attention.value_residual_mix_lora_rank",

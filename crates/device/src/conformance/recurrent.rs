@@ -284,6 +284,7 @@ impl Case {
             both_ways: false,
             soft_cap: None,
             scale: 0.3,
+            alibi: None,
         }
     }
 
