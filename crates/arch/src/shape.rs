@@ -7,12 +7,14 @@
 mod latent;
 mod moe;
 mod recurrent;
+mod selective;
 mod summary;
 mod time_mix;
 
 pub use latent::Latent;
 pub use moe::{GroupRank, Groups, Moe, Scoring, Shared};
 pub use recurrent::{Convolution, GatedDelta, Parallel, ShortConv, State, StateSpace, StateSpaceScales};
+pub use selective::Selective;
 pub use summary::{Curve, Pooling, Refinement, Summary};
 pub use time_mix::{Leaning, TimeMix};
 
@@ -113,6 +115,8 @@ pub enum Mixer<W> {
     ShortConv(ShortConv<W>),
     /// A state that decays and takes in each token.
     StateSpace(StateSpace<W>),
+    /// The same, with a decay for each channel and column.
+    Selective(Selective<W>),
     /// A state that is corrected towards each token.
     GatedDelta(GatedDelta<W>),
     /// Attention and a state space on one input.
@@ -457,7 +461,12 @@ impl<W> Mixer<W> {
     pub fn attention(&self) -> Option<&Attention<W>> {
         match self {
             Self::Attention(attention) | Self::Parallel(Parallel { attention, .. }) => Some(attention),
-            Self::Latent(_) | Self::ShortConv(_) | Self::StateSpace(_) | Self::GatedDelta(_) | Self::TimeMix(_) => None,
+            Self::Latent(_)
+            | Self::ShortConv(_)
+            | Self::StateSpace(_)
+            | Self::Selective(_)
+            | Self::GatedDelta(_)
+            | Self::TimeMix(_) => None,
         }
     }
 
@@ -468,6 +477,7 @@ impl<W> Mixer<W> {
             Self::Attention(_)
             | Self::ShortConv(_)
             | Self::StateSpace(_)
+            | Self::Selective(_)
             | Self::GatedDelta(_)
             | Self::Parallel(_)
             | Self::TimeMix(_) => None,
@@ -480,6 +490,7 @@ impl<W> Mixer<W> {
             Self::Attention(_) | Self::Latent(_) | Self::TimeMix(_) => None,
             Self::ShortConv(short) => Some(&short.convolution),
             Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => Some(&space.convolution),
+            Self::Selective(selective) => Some(&selective.convolution),
             Self::GatedDelta(delta) => Some(&delta.convolution),
         }
     }
@@ -498,6 +509,7 @@ impl<W> Mixer<W> {
             Self::Attention(_) | Self::Latent(_) => State::default(),
             Self::ShortConv(short) => State { tail: short.convolution.tail(), ..State::default() },
             Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => space.kept(),
+            Self::Selective(selective) => selective.kept(),
             Self::GatedDelta(delta) => delta.kept(),
             Self::TimeMix(mix) => mix.kept(),
         }
@@ -508,6 +520,7 @@ impl<W> Mixer<W> {
             Self::Attention(attention) => Mixer::Attention(attention.try_map(map)?),
             Self::ShortConv(short) => Mixer::ShortConv(short.try_map(map)?),
             Self::StateSpace(space) => Mixer::StateSpace(space.try_map(map)?),
+            Self::Selective(selective) => Mixer::Selective(selective.try_map(map)?),
             Self::GatedDelta(delta) => Mixer::GatedDelta(delta.try_map(map)?),
             Self::Parallel(parallel) => Mixer::Parallel(parallel.try_map(map)?),
             Self::Latent(latent) => Mixer::Latent(latent.try_map(map)?),

@@ -194,6 +194,9 @@ fn describe_mixer(mixer: &Mixer<Weight>) -> String {
             format!("short convolution ({channels} wide, {taps} tokens)")
         }
         Mixer::StateSpace(space) => describe_space(space),
+        Mixer::Selective(selective) => {
+            format!("selective state space ({} channels x {})", selective.width, selective.state)
+        }
         Mixer::GatedDelta(delta) => {
             let GatedDelta { key_heads, value_heads, key_dim, value_dim, .. } = delta;
             format!("gated delta rule ({value_heads} heads of {key_dim} x {value_dim}, {key_heads} key heads)")
