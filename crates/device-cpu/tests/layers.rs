@@ -21,6 +21,9 @@ const CONTEXTS: [u32; 2] = [512, 4096];
 const PAGE: u32 = 32;
 const ROUNDS: usize = 8;
 
+/// A kind of layer: what it is called, and what makes one.
+type Kind = (&'static str, fn(&mut Maker) -> Mixer<Weight>);
+
 /// What makes a layer.
 struct Maker {
     random: Random,
@@ -216,7 +219,7 @@ fn seconds(executor: &mut CpuExecutor, tokens: usize, cached: u32) -> f64 {
 #[ignore = "measures, run by hand"]
 fn layers_beside_attention() {
     let mut maker = Maker { random: Random(7) };
-    let layers: [(&str, fn(&mut Maker) -> Mixer<Weight>); 8] = [
+    let layers: [Kind; 8] = [
         ("attention, 2,048 inside", |maker| maker.attention(32, 8, None)),
         ("the same, linear biases", |maker| maker.attention(32, 8, Some(8.0))),
         ("attention, 4,096 inside", |maker| maker.attention(64, 64, None)),
