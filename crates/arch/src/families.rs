@@ -40,5 +40,5 @@ families! {
     gemmaembedding, glm, glm4, glm4moe, gpt2, gptj, gptneox, gptoss, granite, granitehybrid, granitemoe, graniteswa, helium,
     internlm2, jais2, jamba, jinabert2, jinabert3, lfm2, lfm2moe, llama, mamba, mamba2, mellum, minicpm, minicpm3, minimaxm2, mistral, mistral3, mixtral,
     modernbert, mpt, nemotron, nemotronh, nomicbert, olmo2, olmoe, orion, pangu, phi2, phi3, qwen, qwen2, qwen2moe, qwen3,
-    qwen35, qwen35moe, qwen3moe, qwen3next, roberta, rwkv7, seedoss, smollm3, stablelm, starcoder, starcoder2, vaultgemma, xverse,
+    qwen35, qwen35moe, qwen3moe, qwen3next, refact, roberta, rwkv7, seedoss, smollm3, stablelm, starcoder, starcoder2, vaultgemma, xverse,
 }

@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 const FAMILIES: &[&str] = &[
     "arcee",
     "baichuan",
+    "baichuan13",
     "bailingmoe",
     "bailingmoe2",
     "bloom",
@@ -91,6 +92,7 @@ const FAMILIES: &[&str] = &[
     "qwen3next",
     "qwen3vl",
     "qwen3vlmoe",
+    "refact",
     "rwkv7",
     "seedoss",
     "smollm3",
