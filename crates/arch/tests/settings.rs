@@ -235,7 +235,6 @@ fn forms_that_no_shape_has_are_refused_by_name() {
         ),
         ("nemotron", "hidden_act", json!("xielu"), "nemotron: the activation \"xielu\""),
         ("phi2", "qk_layernorm", json!(true), "phi2: a norm on each head's query and key"),
-        ("baichuan", "num_hidden_layers", json!(40), "baichuan: the 13B form"),
         ("baichuan", "vocab_size", json!(125_696), "baichuan: Baichuan 2 from safetensors"),
         ("minicpm", "num_experts", json!(8), "minicpm: the form with experts"),
         ("minicpm", "scale_depth", json!(null), "minicpm: the setting scale_depth is missing"),

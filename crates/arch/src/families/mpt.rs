@@ -1,4 +1,4 @@
-//! MPT: linear biases on scores instead of positions, no other biases (MosaicML 2023).
+//! MPT: linear biases on scores instead of positions, no other biases (`MosaicML` 2023).
 
 use super::Family;
 use crate::decoder::{Numbers, alibi, decoder};
@@ -20,11 +20,7 @@ pub(super) static FAMILY: Family = Family {
     ],
     keys: &[
         ("attention.clamp_kqv", &["attn_config.clip_qkv"]),
-        ("attention.head_count", &["n_heads"]),
         ("attention.max_alibi_bias", &["attn_config.alibi_bias_max"]),
-        ("block_count", &["n_layers"]),
-        ("context_length", &["max_seq_len"]),
-        ("embedding_length", &["d_model"]),
     ],
     shape: |config| {
         let numbers = Numbers::of_width(config, config.optional_count("expansion_ratio", 64)?.unwrap_or(4), None, None)?;
