@@ -106,6 +106,7 @@ pub(crate) enum Entry {
     Rope,
     Route,
     Scan,
+    Select,
     Shift,
     Store,
     Sums,
@@ -114,7 +115,7 @@ pub(crate) enum Entry {
 
 impl Entry {
     /// Every one.
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::Attend,
         Self::Convolve,
         Self::Delta,
@@ -133,6 +134,7 @@ impl Entry {
         Self::Rope,
         Self::Route,
         Self::Scan,
+        Self::Select,
         Self::Shift,
         Self::Store,
         Self::Sums,
@@ -165,6 +167,7 @@ impl Entry {
             Self::Rope => ("rope", include_str!("../shaders/rope.wgsl")),
             Self::Route => ("route", include_str!("../shaders/route.wgsl")),
             Self::Scan => ("scan", include_str!("../shaders/scan.wgsl")),
+            Self::Select => ("select", include_str!("../shaders/select.wgsl")),
             Self::Shift => ("shift", include_str!("../shaders/shift.wgsl")),
             Self::Store => ("store", include_str!("../shaders/store.wgsl")),
             Self::Sums => ("sums", include_str!("../shaders/sums.wgsl")),
@@ -188,6 +191,7 @@ impl Entry {
             | Self::Rope
             | Self::Route
             | Self::Scan
+            | Self::Select
             | Self::Shift
             | Self::Store
             | Self::Sums
