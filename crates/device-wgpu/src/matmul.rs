@@ -1,7 +1,8 @@
 //! Products of matrices with the rows of the batch.
 //!
 //! Few rows: a few threads share a row of a matrix, which is unpacked once for up to eight rows of the batch, and each output is summed in
-//! one order, whatever else is computed. Many rows: tiles in the memory of a workgroup, unless exact results are wanted.
+//! one order, whatever else is computed. Many rows: tiles in the memory of a workgroup, of halves where there are matrix units, unless exact
+//! results are wanted.
 
 use kauri_arch::{Dense, Embed, Linear, Norm};
 use kauri_device::{Buffer, Ops, reference};
@@ -10,7 +11,7 @@ use crate::driver::Words;
 use crate::elementwise::{self, numbered};
 use crate::ops::{NOTHING, Wgpu, bias_at};
 use crate::resident::{Piece, Resident};
-use crate::shader::{Entry, Kernel, Types};
+use crate::shader::{Entry, Kernel, Types, Unit};
 
 /// Rows of the batch that an unpacked row of a matrix meets at most.
 const TOKENS: usize = 8;
@@ -48,15 +49,25 @@ fn is_wide(wgpu: &Wgpu, from: Buffer) -> bool {
     !wgpu.exact && wgpu.rows(from) >= WIDE_FROM
 }
 
+/// From so many rows of the batch on they go through matrix units: from where more than half of a workgroup's rows are some.
+fn unit_of(wgpu: &Wgpu, rows: usize) -> Option<Unit> {
+    wgpu.gpu.unit.filter(|unit| rows > unit.tile()[1] / 2)
+}
+
 fn launch_wide(wgpu: &mut Wgpu, from: Buffer, part: &Part<'_>, added: Option<f32>) {
     let (rows, columns) = (wgpu.rows(from), part.linear.columns as usize);
     let words = Words::of([rows, columns, wgpu.at(from), usize::from(added.is_some())]).float(added.unwrap_or(0.0));
     let words = part.words().into_iter().fold(words, Words::int);
-    let (outputs, types) = (part.piece.rows, [Types::of(part.linear.weight.quant)]);
+    let (outputs, types) = (part.piece.rows, Types::of(part.linear.weight.quant));
     let bytes = outputs * part.linear.weight.row_bytes() + 4 * rows * (columns + outputs);
-    wgpu.count(Entry::ProductWide, bytes, 2 * rows * columns * outputs);
-    let grid = [outputs.div_ceil(TILE), rows.div_ceil(TILE), 1];
-    wgpu.start_on(Kernel::on(Entry::ProductWide, &types, 1), None, &[part.piece.chunk], grid, words);
+    let unit = unit_of(wgpu, rows);
+    let (kernel, [tile_outputs, tile_rows]) = match unit {
+        Some(unit) => (Kernel::in_units(types, unit), unit.tile()),
+        None => (Kernel::on(Entry::ProductWide, &[types], 1), [TILE; 2]),
+    };
+    wgpu.count(kernel.entry(), bytes, 2 * rows * columns * outputs);
+    let grid = [outputs.div_ceil(tile_outputs), rows.div_ceil(tile_rows), 1];
+    wgpu.start_on(kernel, None, &[part.piece.chunk], grid, words);
 }
 
 /// Some rows of a matrix, and where they go.
