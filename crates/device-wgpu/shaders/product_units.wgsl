@@ -14,13 +14,19 @@ const BLOCKS: u32 = 4u;
 const STRIDE: u32 = 40u;
 const HALF_MAX: f32 = 65504.0;
 
-var<workgroup> weights_tile: array<f16, TILE_ROWS * STRIDE>;
-var<workgroup> inputs_tile: array<f16, TILE_TOKENS * STRIDE>;
-// A unit of outputs of each block.
-var<workgroup> outputs_tile: array<f32, BLOCKS * UNIT * UNIT>;
-// The largest size of a value of each row of the buffer, as bits: they are in the order of the values.
-var<workgroup> largest: array<atomic<u32>, TILE_TOKENS>;
-var<workgroup> subgroups: u32;
+// One variable, so that all of it begins where drivers want matrices to: at a multiple of 16 bytes, as its first member has it.
+struct Tiles {
+    first: vec4<f32>,
+    weights: array<f16, TILE_ROWS * STRIDE>,
+    inputs: array<f16, TILE_TOKENS * STRIDE>,
+    // A unit of outputs of each block.
+    outputs: array<f32, BLOCKS * UNIT * UNIT>,
+    // The largest size of a value of each row of the buffer, as bits: they are in the order of the values.
+    largest: array<atomic<u32>, TILE_TOKENS>,
+    subgroups: u32,
+}
+
+var<workgroup> tiles: Tiles;
 
 @compute @workgroup_size(UNIT_THREADS)
 fn main(
@@ -32,37 +38,38 @@ fn main(
     let groups = (args.columns + 7u) / 8u;
     measure(group.y, groups, thread);
     if (thread == 0u) {
-        subgroups = subgroup_count;
+        tiles.first = vec4<f32>(0.0);
+        tiles.subgroups = subgroup_count;
     }
-    let count = max(workgroupUniformLoad(&subgroups), 1u);
+    let count = max(workgroupUniformLoad(&tiles.subgroups), 1u);
     for (var first = 0u; first < BLOCKS; first += count) {
         // Subgroups that are too many make the last block again.
         let block = min(first + subgroup, BLOCKS - 1u);
         let block_rows = 4u * UNIT * (block % 2u) * STRIDE;
         let block_tokens = 2u * UNIT * (block / 2u) * STRIDE;
         for (var i = thread; i < UNIT * UNIT; i += UNIT_THREADS) {
-            outputs_tile[i] = 0.0;
+            tiles.outputs[i] = 0.0;
         }
         workgroupBarrier();
-        var sums00 = coopLoadT<Sums>(&outputs_tile[0], UNIT);
-        var sums01 = coopLoadT<Sums>(&outputs_tile[0], UNIT);
-        var sums02 = coopLoadT<Sums>(&outputs_tile[0], UNIT);
-        var sums03 = coopLoadT<Sums>(&outputs_tile[0], UNIT);
-        var sums10 = coopLoadT<Sums>(&outputs_tile[0], UNIT);
-        var sums11 = coopLoadT<Sums>(&outputs_tile[0], UNIT);
-        var sums12 = coopLoadT<Sums>(&outputs_tile[0], UNIT);
-        var sums13 = coopLoadT<Sums>(&outputs_tile[0], UNIT);
+        var sums00 = coopLoadT<Sums>(&tiles.outputs[0], UNIT);
+        var sums01 = coopLoadT<Sums>(&tiles.outputs[0], UNIT);
+        var sums02 = coopLoadT<Sums>(&tiles.outputs[0], UNIT);
+        var sums03 = coopLoadT<Sums>(&tiles.outputs[0], UNIT);
+        var sums10 = coopLoadT<Sums>(&tiles.outputs[0], UNIT);
+        var sums11 = coopLoadT<Sums>(&tiles.outputs[0], UNIT);
+        var sums12 = coopLoadT<Sums>(&tiles.outputs[0], UNIT);
+        var sums13 = coopLoadT<Sums>(&tiles.outputs[0], UNIT);
         for (var step = 0u; step < groups; step += 4u) {
             workgroupBarrier();
             bring(group, step, groups, thread);
             workgroupBarrier();
             for (var column = 0u; column < 32u; column += UNIT) {
-                let x0 = coopLoadT<Inputs>(&inputs_tile[block_tokens + 0u * UNIT * STRIDE + column], STRIDE);
-                let x1 = coopLoadT<Inputs>(&inputs_tile[block_tokens + 1u * UNIT * STRIDE + column], STRIDE);
-                let w0 = coopLoad<Weights>(&weights_tile[block_rows + 0u * UNIT * STRIDE + column], STRIDE);
-                let w1 = coopLoad<Weights>(&weights_tile[block_rows + 1u * UNIT * STRIDE + column], STRIDE);
-                let w2 = coopLoad<Weights>(&weights_tile[block_rows + 2u * UNIT * STRIDE + column], STRIDE);
-                let w3 = coopLoad<Weights>(&weights_tile[block_rows + 3u * UNIT * STRIDE + column], STRIDE);
+                let x0 = coopLoadT<Inputs>(&tiles.inputs[block_tokens + 0u * UNIT * STRIDE + column], STRIDE);
+                let x1 = coopLoadT<Inputs>(&tiles.inputs[block_tokens + 1u * UNIT * STRIDE + column], STRIDE);
+                let w0 = coopLoad<Weights>(&tiles.weights[block_rows + 0u * UNIT * STRIDE + column], STRIDE);
+                let w1 = coopLoad<Weights>(&tiles.weights[block_rows + 1u * UNIT * STRIDE + column], STRIDE);
+                let w2 = coopLoad<Weights>(&tiles.weights[block_rows + 2u * UNIT * STRIDE + column], STRIDE);
+                let w3 = coopLoad<Weights>(&tiles.weights[block_rows + 3u * UNIT * STRIDE + column], STRIDE);
                 sums00 = coopMultiplyAdd(x0, w0, sums00);
                 sums01 = coopMultiplyAdd(x0, w1, sums01);
                 sums02 = coopMultiplyAdd(x0, w2, sums02);
@@ -75,35 +82,35 @@ fn main(
         }
         let own = block * UNIT * UNIT;
         workgroupBarrier();
-        coopStoreT(sums00, &outputs_tile[own], UNIT);
+        coopStoreT(sums00, &tiles.outputs[own], UNIT);
         workgroupBarrier();
         put_units(group, first, count, thread, 0u, 0u);
         workgroupBarrier();
-        coopStoreT(sums01, &outputs_tile[own], UNIT);
+        coopStoreT(sums01, &tiles.outputs[own], UNIT);
         workgroupBarrier();
         put_units(group, first, count, thread, 0u, 1u);
         workgroupBarrier();
-        coopStoreT(sums02, &outputs_tile[own], UNIT);
+        coopStoreT(sums02, &tiles.outputs[own], UNIT);
         workgroupBarrier();
         put_units(group, first, count, thread, 0u, 2u);
         workgroupBarrier();
-        coopStoreT(sums03, &outputs_tile[own], UNIT);
+        coopStoreT(sums03, &tiles.outputs[own], UNIT);
         workgroupBarrier();
         put_units(group, first, count, thread, 0u, 3u);
         workgroupBarrier();
-        coopStoreT(sums10, &outputs_tile[own], UNIT);
+        coopStoreT(sums10, &tiles.outputs[own], UNIT);
         workgroupBarrier();
         put_units(group, first, count, thread, 1u, 0u);
         workgroupBarrier();
-        coopStoreT(sums11, &outputs_tile[own], UNIT);
+        coopStoreT(sums11, &tiles.outputs[own], UNIT);
         workgroupBarrier();
         put_units(group, first, count, thread, 1u, 1u);
         workgroupBarrier();
-        coopStoreT(sums12, &outputs_tile[own], UNIT);
+        coopStoreT(sums12, &tiles.outputs[own], UNIT);
         workgroupBarrier();
         put_units(group, first, count, thread, 1u, 2u);
         workgroupBarrier();
-        coopStoreT(sums13, &outputs_tile[own], UNIT);
+        coopStoreT(sums13, &tiles.outputs[own], UNIT);
         workgroupBarrier();
         put_units(group, first, count, thread, 1u, 3u);
         workgroupBarrier();
@@ -113,7 +120,7 @@ fn main(
 // Finds the largest value of each row of the buffer.
 fn measure(group_y: u32, groups: u32, thread: u32) {
     for (var i = thread; i < TILE_TOKENS; i += UNIT_THREADS) {
-        atomicStore(&largest[i], 0u);
+        atomicStore(&tiles.largest[i], 0u);
     }
     workgroupBarrier();
     for (var i = 0u; i < TILE_TOKENS; i++) {
@@ -125,14 +132,14 @@ fn measure(group_y: u32, groups: u32, thread: u32) {
                 most = max(most, max(bitcast<vec4<u32>>(abs(x.low)), bitcast<vec4<u32>>(abs(x.high))));
             }
         }
-        atomicMax(&largest[i], max(max(most.x, most.y), max(most.z, most.w)));
+        atomicMax(&tiles.largest[i], max(max(most.x, most.y), max(most.z, most.w)));
     }
     workgroupBarrier();
 }
 
 // The exponent, as it is stored, of a row's largest value; of tiny ones and zeros one whose factor is a number.
 fn exponent(row: u32) -> u32 {
-    return max(atomicLoad(&largest[row]) >> 23u, 11u);
+    return max(atomicLoad(&tiles.largest[row]) >> 23u, 11u);
 }
 
 // Brings 32 columns, or what there is behind eight times `step`, of rows of the matrix and of the buffer.
@@ -147,14 +154,14 @@ fn bring(group: vec3<u32>, step: u32, groups: u32, thread: u32) {
         let at = STRIDE * (i / 4u) + 8u * (i % 4u);
         let low = vec4<f16>(clamp(weights.low, vec4<f32>(-HALF_MAX), vec4<f32>(HALF_MAX)));
         let high = vec4<f16>(clamp(weights.high, vec4<f32>(-HALF_MAX), vec4<f32>(HALF_MAX)));
-        weights_tile[at] = low.x;
-        weights_tile[at + 1u] = low.y;
-        weights_tile[at + 2u] = low.z;
-        weights_tile[at + 3u] = low.w;
-        weights_tile[at + 4u] = high.x;
-        weights_tile[at + 5u] = high.y;
-        weights_tile[at + 6u] = high.z;
-        weights_tile[at + 7u] = high.w;
+        tiles.weights[at] = low.x;
+        tiles.weights[at + 1u] = low.y;
+        tiles.weights[at + 2u] = low.z;
+        tiles.weights[at + 3u] = low.w;
+        tiles.weights[at + 4u] = high.x;
+        tiles.weights[at + 5u] = high.y;
+        tiles.weights[at + 6u] = high.z;
+        tiles.weights[at + 7u] = high.w;
     }
     for (var i = thread; i < 4u * TILE_TOKENS; i += UNIT_THREADS) {
         let token = TILE_TOKENS * group.y + i / 4u;
@@ -167,14 +174,14 @@ fn bring(group: vec3<u32>, step: u32, groups: u32, thread: u32) {
         let at = STRIDE * (i / 4u) + 8u * (i % 4u);
         let low = vec4<f16>(factor * x.low);
         let high = vec4<f16>(factor * x.high);
-        inputs_tile[at] = low.x;
-        inputs_tile[at + 1u] = low.y;
-        inputs_tile[at + 2u] = low.z;
-        inputs_tile[at + 3u] = low.w;
-        inputs_tile[at + 4u] = high.x;
-        inputs_tile[at + 5u] = high.y;
-        inputs_tile[at + 6u] = high.z;
-        inputs_tile[at + 7u] = high.w;
+        tiles.inputs[at] = low.x;
+        tiles.inputs[at + 1u] = low.y;
+        tiles.inputs[at + 2u] = low.z;
+        tiles.inputs[at + 3u] = low.w;
+        tiles.inputs[at + 4u] = high.x;
+        tiles.inputs[at + 5u] = high.y;
+        tiles.inputs[at + 6u] = high.z;
+        tiles.inputs[at + 7u] = high.w;
     }
 }
 
@@ -187,7 +194,7 @@ fn put_units(group: vec3<u32>, first: u32, count: u32, thread: u32, unit_token: 
             let token = UNIT * (2u * (block / 2u) + unit_token) + place / UNIT;
             let row = UNIT * (4u * (block % 2u) + unit_row) + place % UNIT;
             let factor = bitcast<f32>((exponent(token) - 10u) << 23u);
-            put_one(TILE_TOKENS * group.y + token, TILE_ROWS * group.x + row, factor * outputs_tile[i]);
+            put_one(TILE_TOKENS * group.y + token, TILE_ROWS * group.x + row, factor * tiles.outputs[i]);
         }
     }
 }

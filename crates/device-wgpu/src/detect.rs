@@ -59,9 +59,11 @@ pub struct Adapter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     /// In registers where the adapter has subgroups of a size that is known, else by way of memory; and in matrix units for many rows,
-    /// where it has some.
+    /// where it has some. Those of a driver that computes on the CPU are left alone: they took four times as long as none.
     Best,
-    /// The same without matrix units.
+    /// The same with any matrix units that there are.
+    Units,
+    /// The same without.
     Single,
     /// By way of memory, over so many neighbouring threads: what devices without subgroups do. Kernels are then the same as with
     /// subgroups of that size, but for how lanes add up.
@@ -97,13 +99,20 @@ impl Device {
             return Err(Unavailable::Lacks { name, lack });
         }
         let lanes = match reduction {
-            Reduction::Best | Reduction::Single if adapter.features().contains(wgpu::Features::SUBGROUP) => {
+            Reduction::Best | Reduction::Units | Reduction::Single
+                if adapter.features().contains(wgpu::Features::SUBGROUP) =>
+            {
                 Lanes::of_subgroup(least)
             }
-            Reduction::Best | Reduction::Single => Lanes::WITHOUT_SUBGROUPS,
+            Reduction::Best | Reduction::Units | Reduction::Single => Lanes::WITHOUT_SUBGROUPS,
             Reduction::Memory(lanes) => Lanes::of_memory(lanes),
         };
-        let unit = unit(adapter).filter(|_| reduction == Reduction::Best);
+        let is_wanted = match reduction {
+            Reduction::Best => adapter.get_info().device_type != wgpu::DeviceType::Cpu,
+            Reduction::Units => true,
+            Reduction::Single | Reduction::Memory(_) => false,
+        };
+        let unit = unit(adapter).filter(|_| is_wanted);
         let opened = Gpu::open(adapter, lanes, unit, binding_bytes_max).and_then(sums::proven).and_then(units::proven);
         let gpu = opened.map_err(|failure| Unavailable::Other { name, reason: failure.to_string() })?;
         Ok(Self(Arc::new(gpu)))

@@ -85,13 +85,15 @@ fn product(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detect::{Device, Reduction};
+    use crate::detect::{Device, Reduction, adapters};
 
-    /// The device, and its matrix units.
+    /// The device, and its matrix units: those that are offered multiply.
     fn opened() -> Option<(Device, Unit)> {
-        let device = Device::open(true, Reduction::Best).inspect_err(|reason| eprintln!("skipped: {reason}")).ok()?;
+        let device = Device::open(true, Reduction::Units).inspect_err(|reason| eprintln!("skipped: {reason}")).ok()?;
         println!("on {}, {}", device.name(), device.reduction());
         let Some(unit) = device.0.unit else {
+            let offered = adapters().iter().any(|adapter| adapter.name == device.name() && adapter.has_matrix_units);
+            assert!(!offered, "its matrix units do not multiply");
             eprintln!("skipped: no matrix units");
             return None;
         };
@@ -108,10 +110,17 @@ mod tests {
         (0..count).map(next).collect()
     }
 
-    /// Rows of any size: what is lost is a share of the products' sizes, two roundings to eleven bits, and not of what a half can be.
+    /// Rows of any size, by four subgroups, by fewer and by more: what is lost is a share of the products' sizes, two roundings to eleven
+    /// bits, and not of what a half can be.
     #[test]
     fn units_multiply_rows_of_any_size() {
         let Some((Device(gpu), unit)) = opened() else { return };
+        for threads in [unit.threads, unit.threads / 4, 2 * unit.threads] {
+            multiplies_any_size(&gpu, Unit { threads, ..unit });
+        }
+    }
+
+    fn multiplies_any_size(gpu: &Gpu, unit: Unit) {
         for (tokens, rows, columns) in [(17, 1, 8), (33, 65, 257), (64, 200, 31), (100, 64, 1024)] {
             let weights = numbers(rows * columns, 7);
             let mut inputs = numbers(tokens * columns, 11);
@@ -119,7 +128,7 @@ mod tests {
             for (row, size) in inputs.chunks_mut(columns).zip(sizes.iter().cycle()) {
                 row.iter_mut().for_each(|value| *value *= size);
             }
-            let found = product(&gpu, unit, &inputs, &weights, columns).expect("a device").expect("a kernel");
+            let found = product(gpu, unit, &inputs, &weights, columns).expect("a device").expect("a kernel");
             for (place, found) in found.iter().enumerate() {
                 let (token, row) = (place / rows, place % rows);
                 let pairs = || inputs[token * columns..][..columns].iter().zip(&weights[row * columns..][..columns]);

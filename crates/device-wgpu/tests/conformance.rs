@@ -11,7 +11,7 @@ use kauri_formats::Quant;
 
 /// The device as it adds up best in single precision, by way of memory over few threads and over as many as kernels ever take, and with
 /// matrix units; for the whole of the process, since what is local to a thread cannot let go of it.
-const WAYS: [Reduction; 4] = [Reduction::Single, Reduction::Memory(8), Reduction::Memory(32), Reduction::Best];
+const WAYS: [Reduction; 4] = [Reduction::Single, Reduction::Memory(8), Reduction::Memory(32), Reduction::Units];
 static DEVICES: [OnceLock<Device>; WAYS.len()] = [const { OnceLock::new() }; WAYS.len()];
 
 /// Makes the device ready for subjects.

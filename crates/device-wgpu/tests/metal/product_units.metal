@@ -42,6 +42,15 @@ struct type_13 {
 struct type_15 {
     metal::atomic_uint inner[32];
 };
+struct Tiles {
+    metal::float4 first;
+    type_11 weights;
+    type_12 inputs;
+    type_13 outputs;
+    type_15 largest;
+    uint subgroups;
+    char _pad6[12];
+};
 constant uint EACH = 4u;
 constant uint EACH_GATED = 2u;
 constant uint PRODUCT_THREADS = 64u;
@@ -262,7 +271,7 @@ void measure(
     uint thread_1,
     device type_3 const& arena,
     constant Args& args,
-    threadgroup type_15& largest,
+    threadgroup Tiles& tiles,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     uint i_1 = {};
@@ -273,8 +282,8 @@ void measure(
     bool loop_init = true;
     while(true) {
         if (!loop_init) {
-            uint _e11 = i_1;
-            i_1 = _e11 + UNIT_THREADS;
+            uint _e12 = i_1;
+            i_1 = _e12 + UNIT_THREADS;
         }
         loop_init = false;
         uint _e4 = i_1;
@@ -283,59 +292,59 @@ void measure(
             break;
         }
         {
-            uint _e8 = i_1;
-            metal::atomic_store_explicit(&largest.inner[metal::min(unsigned(_e8), 31u)], 0u, metal::memory_order_relaxed);
+            uint _e9 = i_1;
+            metal::atomic_store_explicit(&tiles.largest.inner[metal::min(unsigned(_e9), 31u)], 0u, metal::memory_order_relaxed);
         }
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     bool loop_init_1 = true;
     while(true) {
         if (!loop_init_1) {
-            uint _e74 = i_2;
-            i_2 = _e74 + 1u;
+            uint _e76 = i_2;
+            i_2 = _e76 + 1u;
         }
         loop_init_1 = false;
-        uint _e16 = i_2;
-        if (_e16 < TILE_TOKENS) {
+        uint _e17 = i_2;
+        if (_e17 < TILE_TOKENS) {
         } else {
             break;
         }
         {
-            uint _e21 = i_2;
-            uint token_1 = (TILE_TOKENS * group_y) + _e21;
+            uint _e22 = i_2;
+            uint token_1 = (TILE_TOKENS * group_y) + _e22;
             most = metal::uint4(0u);
-            uint _e28 = args.tokens;
-            if (token_1 < _e28) {
+            uint _e29 = args.tokens;
+            if (token_1 < _e29) {
                 eight = thread_1;
                 bool loop_init_2 = true;
                 while(true) {
                     if (!loop_init_2) {
-                        uint _e55 = eight;
-                        eight = _e55 + UNIT_THREADS;
+                        uint _e56 = eight;
+                        eight = _e56 + UNIT_THREADS;
                     }
                     loop_init_2 = false;
-                    uint _e31 = eight;
-                    if (_e31 < groups) {
+                    uint _e32 = eight;
+                    if (_e32 < groups) {
                     } else {
                         break;
                     }
                     {
-                        uint _e35 = args.from_at;
-                        uint _e38 = args.columns;
-                        uint _e43 = args.columns;
-                        uint _e44 = eight;
-                        Eight _e45 = inputs(_e35 + (token_1 * _e38), _e43, _e44, arena, _buffer_sizes);
-                        metal::uint4 _e46 = most;
-                        most = metal::max(_e46, metal::max(as_type<metal::uint4>(metal::abs(_e45.low)), as_type<metal::uint4>(metal::abs(_e45.high))));
+                        uint _e36 = args.from_at;
+                        uint _e39 = args.columns;
+                        uint _e44 = args.columns;
+                        uint _e45 = eight;
+                        Eight _e46 = inputs(_e36 + (token_1 * _e39), _e44, _e45, arena, _buffer_sizes);
+                        metal::uint4 _e47 = most;
+                        most = metal::max(_e47, metal::max(as_type<metal::uint4>(metal::abs(_e46.low)), as_type<metal::uint4>(metal::abs(_e46.high))));
                     }
                 }
             }
-            uint _e59 = i_2;
-            uint _e62 = most.x;
-            uint _e64 = most.y;
-            uint _e67 = most.z;
-            uint _e69 = most.w;
-            uint _e72 = metal::atomic_fetch_max_explicit(&largest.inner[metal::min(unsigned(_e59), 31u)], metal::max(metal::max(_e62, _e64), metal::max(_e67, _e69)), metal::memory_order_relaxed);
+            uint _e61 = i_2;
+            uint _e64 = most.x;
+            uint _e66 = most.y;
+            uint _e69 = most.z;
+            uint _e71 = most.w;
+            uint _e74 = metal::atomic_fetch_max_explicit(&tiles.largest.inner[metal::min(unsigned(_e61), 31u)], metal::max(metal::max(_e64, _e66), metal::max(_e69, _e71)), metal::memory_order_relaxed);
         }
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
@@ -344,10 +353,10 @@ void measure(
 
 uint exponent(
     uint row_3,
-    threadgroup type_15& largest
+    threadgroup Tiles& tiles
 ) {
-    uint _e3 = metal::atomic_load_explicit(&largest.inner[metal::min(unsigned(row_3), 31u)], metal::memory_order_relaxed);
-    return metal::max(_e3 >> 23u, 11u);
+    uint _e4 = metal::atomic_load_explicit(&tiles.largest.inner[metal::min(unsigned(row_3), 31u)], metal::memory_order_relaxed);
+    return metal::max(_e4 >> 23u, 11u);
 }
 
 void bring(
@@ -358,9 +367,7 @@ void bring(
     device type_3 const& arena,
     device type_4 const& weights0_,
     constant Args& args,
-    threadgroup type_11& weights_tile,
-    threadgroup type_12& inputs_tile,
-    threadgroup type_15& largest,
+    threadgroup Tiles& tiles,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     uint i_3 = {};
@@ -373,8 +380,8 @@ void bring(
     bool loop_init_3 = true;
     while(true) {
         if (!loop_init_3) {
-            uint _e114 = i_3;
-            i_3 = _e114 + UNIT_THREADS;
+            uint _e122 = i_3;
+            i_3 = _e122 + UNIT_THREADS;
         }
         loop_init_3 = false;
         uint _e5 = i_3;
@@ -410,67 +417,67 @@ void bring(
             metal::half4 low_3 = static_cast<metal::half4>(metal::clamp(_e61, metal::float4(-65504.0), metal::float4(65504.0)));
             metal::float4 _e69 = weights.high;
             metal::half4 high_3 = static_cast<metal::half4>(metal::clamp(_e69, metal::float4(-65504.0), metal::float4(65504.0)));
-            weights_tile.inner[metal::min(unsigned(at_5), 2559u)] = low_3.x;
-            weights_tile.inner[metal::min(unsigned(at_5 + 1u), 2559u)] = low_3.y;
-            weights_tile.inner[metal::min(unsigned(at_5 + 2u), 2559u)] = low_3.z;
-            weights_tile.inner[metal::min(unsigned(at_5 + 3u), 2559u)] = low_3.w;
-            weights_tile.inner[metal::min(unsigned(at_5 + 4u), 2559u)] = high_3.x;
-            weights_tile.inner[metal::min(unsigned(at_5 + 5u), 2559u)] = high_3.y;
-            weights_tile.inner[metal::min(unsigned(at_5 + 6u), 2559u)] = high_3.z;
-            weights_tile.inner[metal::min(unsigned(at_5 + 7u), 2559u)] = high_3.w;
+            tiles.weights.inner[metal::min(unsigned(at_5), 2559u)] = low_3.x;
+            tiles.weights.inner[metal::min(unsigned(at_5 + 1u), 2559u)] = low_3.y;
+            tiles.weights.inner[metal::min(unsigned(at_5 + 2u), 2559u)] = low_3.z;
+            tiles.weights.inner[metal::min(unsigned(at_5 + 3u), 2559u)] = low_3.w;
+            tiles.weights.inner[metal::min(unsigned(at_5 + 4u), 2559u)] = high_3.x;
+            tiles.weights.inner[metal::min(unsigned(at_5 + 5u), 2559u)] = high_3.y;
+            tiles.weights.inner[metal::min(unsigned(at_5 + 6u), 2559u)] = high_3.z;
+            tiles.weights.inner[metal::min(unsigned(at_5 + 7u), 2559u)] = high_3.w;
         }
     }
     i_4 = thread_2;
     bool loop_init_4 = true;
     while(true) {
         if (!loop_init_4) {
-            uint _e225 = i_4;
-            i_4 = _e225 + UNIT_THREADS;
+            uint _e241 = i_4;
+            i_4 = _e241 + UNIT_THREADS;
         }
         loop_init_4 = false;
-        uint _e118 = i_4;
-        if (_e118 < 128u) {
+        uint _e126 = i_4;
+        if (_e126 < 128u) {
         } else {
             break;
         }
         {
-            uint _e124 = i_4;
-            uint token_2 = (TILE_TOKENS * group_4.y) + naga_div(_e124, 4u);
-            uint _e128 = i_4;
-            uint eight_2 = step_1 + naga_mod(_e128, 4u);
+            uint _e132 = i_4;
+            uint token_2 = (TILE_TOKENS * group_4.y) + naga_div(_e132, 4u);
+            uint _e136 = i_4;
+            uint eight_2 = step_1 + naga_mod(_e136, 4u);
             x = Eight {metal::float4(0.0), metal::float4(0.0)};
-            uint _e140 = args.tokens;
-            if (token_2 < _e140) {
+            uint _e148 = args.tokens;
+            if (token_2 < _e148) {
                 local_2 = eight_2 < groups_1;
             } else {
                 local_2 = false;
             }
-            bool _e146 = local_2;
-            if (_e146) {
-                uint _e149 = args.from_at;
-                uint _e152 = args.columns;
-                uint _e157 = args.columns;
-                Eight _e158 = inputs(_e149 + (token_2 * _e152), _e157, eight_2, arena, _buffer_sizes);
-                x = _e158;
+            bool _e154 = local_2;
+            if (_e154) {
+                uint _e157 = args.from_at;
+                uint _e160 = args.columns;
+                uint _e165 = args.columns;
+                Eight _e166 = inputs(_e157 + (token_2 * _e160), _e165, eight_2, arena, _buffer_sizes);
+                x = _e166;
             }
-            uint _e160 = i_4;
-            uint _e163 = exponent(naga_div(_e160, 4u), largest);
-            float factor = as_type<float>((264u - _e163) << 23u);
-            uint _e169 = i_4;
-            uint _e174 = i_4;
-            uint at_6 = (STRIDE * naga_div(_e169, 4u)) + (8u * naga_mod(_e174, 4u));
-            metal::float4 _e180 = x.low;
-            metal::half4 low_4 = static_cast<metal::half4>(factor * _e180);
-            metal::float4 _e184 = x.high;
-            metal::half4 high_4 = static_cast<metal::half4>(factor * _e184);
-            inputs_tile.inner[metal::min(unsigned(at_6), 1279u)] = low_4.x;
-            inputs_tile.inner[metal::min(unsigned(at_6 + 1u), 1279u)] = low_4.y;
-            inputs_tile.inner[metal::min(unsigned(at_6 + 2u), 1279u)] = low_4.z;
-            inputs_tile.inner[metal::min(unsigned(at_6 + 3u), 1279u)] = low_4.w;
-            inputs_tile.inner[metal::min(unsigned(at_6 + 4u), 1279u)] = high_4.x;
-            inputs_tile.inner[metal::min(unsigned(at_6 + 5u), 1279u)] = high_4.y;
-            inputs_tile.inner[metal::min(unsigned(at_6 + 6u), 1279u)] = high_4.z;
-            inputs_tile.inner[metal::min(unsigned(at_6 + 7u), 1279u)] = high_4.w;
+            uint _e168 = i_4;
+            uint _e171 = exponent(naga_div(_e168, 4u), tiles);
+            float factor = as_type<float>((264u - _e171) << 23u);
+            uint _e177 = i_4;
+            uint _e182 = i_4;
+            uint at_6 = (STRIDE * naga_div(_e177, 4u)) + (8u * naga_mod(_e182, 4u));
+            metal::float4 _e188 = x.low;
+            metal::half4 low_4 = static_cast<metal::half4>(factor * _e188);
+            metal::float4 _e192 = x.high;
+            metal::half4 high_4 = static_cast<metal::half4>(factor * _e192);
+            tiles.inputs.inner[metal::min(unsigned(at_6), 1279u)] = low_4.x;
+            tiles.inputs.inner[metal::min(unsigned(at_6 + 1u), 1279u)] = low_4.y;
+            tiles.inputs.inner[metal::min(unsigned(at_6 + 2u), 1279u)] = low_4.z;
+            tiles.inputs.inner[metal::min(unsigned(at_6 + 3u), 1279u)] = low_4.w;
+            tiles.inputs.inner[metal::min(unsigned(at_6 + 4u), 1279u)] = high_4.x;
+            tiles.inputs.inner[metal::min(unsigned(at_6 + 5u), 1279u)] = high_4.y;
+            tiles.inputs.inner[metal::min(unsigned(at_6 + 6u), 1279u)] = high_4.z;
+            tiles.inputs.inner[metal::min(unsigned(at_6 + 7u), 1279u)] = high_4.w;
         }
     }
     return;
@@ -486,8 +493,7 @@ void put_units(
     device type_3& arena,
     device type_4 const& vectors,
     constant Args& args,
-    threadgroup type_13& outputs_tile,
-    threadgroup type_15& largest,
+    threadgroup Tiles& tiles,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     uint i_5 = {};
@@ -496,8 +502,8 @@ void put_units(
     bool loop_init_5 = true;
     while(true) {
         if (!loop_init_5) {
-            uint _e62 = i_5;
-            i_5 = _e62 + UNIT_THREADS;
+            uint _e63 = i_5;
+            i_5 = _e63 + UNIT_THREADS;
         }
         loop_init_5 = false;
         uint _e7 = i_5;
@@ -519,11 +525,11 @@ void put_units(
                 uint place = naga_mod(_e20, 64u);
                 uint token_3 = (UNIT * ((2u * naga_div(block_1, 2u)) + unit_token)) + naga_div(place, UNIT);
                 uint row_5 = (UNIT * ((4u * naga_mod(block_1, 2u)) + unit_row)) + naga_mod(place, UNIT);
-                uint _e43 = exponent(token_3, largest);
+                uint _e43 = exponent(token_3, tiles);
                 float factor_1 = as_type<float>((_e43 - 10u) << 23u);
-                uint _e58 = i_5;
-                float _e60 = outputs_tile.inner[metal::min(unsigned(_e58), 255u)];
-                put_one((TILE_TOKENS * group_5.y) + token_3, (TILE_ROWS * group_5.x) + row_5, factor_1 * _e60, arena, vectors, args, _buffer_sizes);
+                uint _e59 = i_5;
+                float _e61 = tiles.outputs.inner[metal::min(unsigned(_e59), 255u)];
+                put_one((TILE_TOKENS * group_5.y) + token_3, (TILE_ROWS * group_5.x) + row_5, factor_1 * _e61, arena, vectors, args, _buffer_sizes);
             }
         }
     }
@@ -559,11 +565,7 @@ struct main_Input {
 , device type_4 const& weights0_ [[buffer(1)]]
 , device type_4 const& vectors [[buffer(4)]]
 , constant Args& args [[buffer(7)]]
-, threadgroup type_11& weights_tile
-, threadgroup type_12& inputs_tile
-, threadgroup type_13& outputs_tile
-, threadgroup type_15& largest
-, threadgroup uint& subgroups
+, threadgroup Tiles& tiles
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
     uint first = 0u;
@@ -580,171 +582,172 @@ struct main_Input {
     uint column = {};
     uint _e6 = args.columns;
     uint groups_2 = naga_div(_e6 + 7u, 8u);
-    measure(group.y, groups_2, thread_, arena, args, largest, _buffer_sizes);
+    measure(group.y, groups_2, thread_, arena, args, tiles, _buffer_sizes);
     if (thread_ == 0u) {
-        subgroups = subgroup_count;
+        tiles.first = metal::float4(0.0);
+        tiles.subgroups = subgroup_count;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint unnamed = subgroups;
+    uint unnamed = tiles.subgroups;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     uint count_1 = metal::max(unnamed, 1u);
     bool loop_init_6 = true;
     while(true) {
         if (!loop_init_6) {
-            uint _e231 = first;
-            first = _e231 + count_1;
+            uint _e260 = first;
+            first = _e260 + count_1;
         }
         loop_init_6 = false;
-        uint _e21 = first;
-        if (_e21 < BLOCKS) {
+        uint _e27 = first;
+        if (_e27 < BLOCKS) {
         } else {
             break;
         }
         {
-            uint _e24 = first;
-            uint block_2 = metal::min(_e24 + subgroup, 3u);
+            uint _e30 = first;
+            uint block_2 = metal::min(_e30 + subgroup, 3u);
             uint block_rows = (32u * naga_mod(block_2, 2u)) * STRIDE;
             uint block_tokens = (16u * naga_div(block_2, 2u)) * STRIDE;
             i = thread_;
             bool loop_init_7 = true;
             while(true) {
                 if (!loop_init_7) {
-                    uint _e48 = i;
-                    i = _e48 + UNIT_THREADS;
+                    uint _e55 = i;
+                    i = _e55 + UNIT_THREADS;
                 }
                 loop_init_7 = false;
-                uint _e41 = i;
-                if (_e41 < 64u) {
+                uint _e47 = i;
+                if (_e47 < 64u) {
                 } else {
                     break;
                 }
                 {
-                    uint _e45 = i;
-                    outputs_tile.inner[metal::min(unsigned(_e45), 255u)] = 0.0;
+                    uint _e52 = i;
+                    tiles.outputs.inner[metal::min(unsigned(_e52), 255u)] = 0.0;
                 }
             }
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            sums00_ = NagaCooperativeLoad(&outputs_tile.inner[0], UNIT, false);
-            sums01_ = NagaCooperativeLoad(&outputs_tile.inner[0], UNIT, false);
-            sums02_ = NagaCooperativeLoad(&outputs_tile.inner[0], UNIT, false);
-            sums03_ = NagaCooperativeLoad(&outputs_tile.inner[0], UNIT, false);
-            sums10_ = NagaCooperativeLoad(&outputs_tile.inner[0], UNIT, false);
-            sums11_ = NagaCooperativeLoad(&outputs_tile.inner[0], UNIT, false);
-            sums12_ = NagaCooperativeLoad(&outputs_tile.inner[0], UNIT, false);
-            sums13_ = NagaCooperativeLoad(&outputs_tile.inner[0], UNIT, false);
+            sums00_ = NagaCooperativeLoad(&tiles.outputs.inner[0], UNIT, false);
+            sums01_ = NagaCooperativeLoad(&tiles.outputs.inner[0], UNIT, false);
+            sums02_ = NagaCooperativeLoad(&tiles.outputs.inner[0], UNIT, false);
+            sums03_ = NagaCooperativeLoad(&tiles.outputs.inner[0], UNIT, false);
+            sums10_ = NagaCooperativeLoad(&tiles.outputs.inner[0], UNIT, false);
+            sums11_ = NagaCooperativeLoad(&tiles.outputs.inner[0], UNIT, false);
+            sums12_ = NagaCooperativeLoad(&tiles.outputs.inner[0], UNIT, false);
+            sums13_ = NagaCooperativeLoad(&tiles.outputs.inner[0], UNIT, false);
             step = 0u;
             bool loop_init_8 = true;
             while(true) {
                 if (!loop_init_8) {
-                    uint _e168 = step;
-                    step = _e168 + 4u;
+                    uint _e189 = step;
+                    step = _e189 + 4u;
                 }
                 loop_init_8 = false;
-                uint _e93 = step;
-                if (_e93 < groups_2) {
+                uint _e108 = step;
+                if (_e108 < groups_2) {
                 } else {
                     break;
                 }
                 {
                     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-                    uint _e95 = step;
-                    bring(group, _e95, groups_2, thread_, arena, weights0_, args, weights_tile, inputs_tile, largest, _buffer_sizes);
+                    uint _e110 = step;
+                    bring(group, _e110, groups_2, thread_, arena, weights0_, args, tiles, _buffer_sizes);
                     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
                     column = 0u;
                     bool loop_init_9 = true;
                     while(true) {
                         if (!loop_init_9) {
-                            uint _e165 = column;
-                            column = _e165 + UNIT;
+                            uint _e186 = column;
+                            column = _e186 + UNIT;
                         }
                         loop_init_9 = false;
-                        uint _e98 = column;
-                        if (_e98 < 32u) {
+                        uint _e113 = column;
+                        if (_e113 < 32u) {
                         } else {
                             break;
                         }
                         {
-                            uint _e104 = column;
-                            metal::simdgroup_half8x8 x0_ = NagaCooperativeLoad(&inputs_tile.inner[metal::min(unsigned((block_tokens + 0u) + _e104), 1279u)], STRIDE, false);
-                            uint _e112 = column;
-                            metal::simdgroup_half8x8 x1_ = NagaCooperativeLoad(&inputs_tile.inner[metal::min(unsigned((block_tokens + 320u) + _e112), 1279u)], STRIDE, false);
                             uint _e120 = column;
-                            metal::simdgroup_half8x8 w0_ = NagaCooperativeLoad(&weights_tile.inner[metal::min(unsigned((block_rows + 0u) + _e120), 2559u)], STRIDE, true);
-                            uint _e128 = column;
-                            metal::simdgroup_half8x8 w1_ = NagaCooperativeLoad(&weights_tile.inner[metal::min(unsigned((block_rows + 320u) + _e128), 2559u)], STRIDE, true);
-                            uint _e136 = column;
-                            metal::simdgroup_half8x8 w2_ = NagaCooperativeLoad(&weights_tile.inner[metal::min(unsigned((block_rows + 640u) + _e136), 2559u)], STRIDE, true);
-                            uint _e144 = column;
-                            metal::simdgroup_half8x8 w3_ = NagaCooperativeLoad(&weights_tile.inner[metal::min(unsigned((block_rows + 960u) + _e144), 2559u)], STRIDE, true);
-                            metal::simdgroup_float8x8 _e149 = sums00_;
-                            sums00_ = NagaCooperativeMultiplyAdd(x0_, w0_, _e149);
-                            metal::simdgroup_float8x8 _e151 = sums01_;
-                            sums01_ = NagaCooperativeMultiplyAdd(x0_, w1_, _e151);
-                            metal::simdgroup_float8x8 _e153 = sums02_;
-                            sums02_ = NagaCooperativeMultiplyAdd(x0_, w2_, _e153);
-                            metal::simdgroup_float8x8 _e155 = sums03_;
-                            sums03_ = NagaCooperativeMultiplyAdd(x0_, w3_, _e155);
-                            metal::simdgroup_float8x8 _e157 = sums10_;
-                            sums10_ = NagaCooperativeMultiplyAdd(x1_, w0_, _e157);
-                            metal::simdgroup_float8x8 _e159 = sums11_;
-                            sums11_ = NagaCooperativeMultiplyAdd(x1_, w1_, _e159);
-                            metal::simdgroup_float8x8 _e161 = sums12_;
-                            sums12_ = NagaCooperativeMultiplyAdd(x1_, w2_, _e161);
-                            metal::simdgroup_float8x8 _e163 = sums13_;
-                            sums13_ = NagaCooperativeMultiplyAdd(x1_, w3_, _e163);
+                            metal::simdgroup_half8x8 x0_ = NagaCooperativeLoad(&tiles.inputs.inner[metal::min(unsigned((block_tokens + 0u) + _e120), 1279u)], STRIDE, false);
+                            uint _e129 = column;
+                            metal::simdgroup_half8x8 x1_ = NagaCooperativeLoad(&tiles.inputs.inner[metal::min(unsigned((block_tokens + 320u) + _e129), 1279u)], STRIDE, false);
+                            uint _e138 = column;
+                            metal::simdgroup_half8x8 w0_ = NagaCooperativeLoad(&tiles.weights.inner[metal::min(unsigned((block_rows + 0u) + _e138), 2559u)], STRIDE, true);
+                            uint _e147 = column;
+                            metal::simdgroup_half8x8 w1_ = NagaCooperativeLoad(&tiles.weights.inner[metal::min(unsigned((block_rows + 320u) + _e147), 2559u)], STRIDE, true);
+                            uint _e156 = column;
+                            metal::simdgroup_half8x8 w2_ = NagaCooperativeLoad(&tiles.weights.inner[metal::min(unsigned((block_rows + 640u) + _e156), 2559u)], STRIDE, true);
+                            uint _e165 = column;
+                            metal::simdgroup_half8x8 w3_ = NagaCooperativeLoad(&tiles.weights.inner[metal::min(unsigned((block_rows + 960u) + _e165), 2559u)], STRIDE, true);
+                            metal::simdgroup_float8x8 _e170 = sums00_;
+                            sums00_ = NagaCooperativeMultiplyAdd(x0_, w0_, _e170);
+                            metal::simdgroup_float8x8 _e172 = sums01_;
+                            sums01_ = NagaCooperativeMultiplyAdd(x0_, w1_, _e172);
+                            metal::simdgroup_float8x8 _e174 = sums02_;
+                            sums02_ = NagaCooperativeMultiplyAdd(x0_, w2_, _e174);
+                            metal::simdgroup_float8x8 _e176 = sums03_;
+                            sums03_ = NagaCooperativeMultiplyAdd(x0_, w3_, _e176);
+                            metal::simdgroup_float8x8 _e178 = sums10_;
+                            sums10_ = NagaCooperativeMultiplyAdd(x1_, w0_, _e178);
+                            metal::simdgroup_float8x8 _e180 = sums11_;
+                            sums11_ = NagaCooperativeMultiplyAdd(x1_, w1_, _e180);
+                            metal::simdgroup_float8x8 _e182 = sums12_;
+                            sums12_ = NagaCooperativeMultiplyAdd(x1_, w2_, _e182);
+                            metal::simdgroup_float8x8 _e184 = sums13_;
+                            sums13_ = NagaCooperativeMultiplyAdd(x1_, w3_, _e184);
                         }
                     }
                 }
             }
             uint own = (block_2 * UNIT) * UNIT;
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            metal::simdgroup_float8x8 _e175 = sums00_;
-            simdgroup_store(_e175, &outputs_tile.inner[metal::min(unsigned(own), 255u)], UNIT);
+            metal::simdgroup_float8x8 _e196 = sums00_;
+            simdgroup_store(_e196, &tiles.outputs.inner[metal::min(unsigned(own), 255u)], UNIT);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            uint _e179 = first;
-            put_units(group, _e179, count_1, thread_, 0u, 0u, arena, vectors, args, outputs_tile, largest, _buffer_sizes);
+            uint _e201 = first;
+            put_units(group, _e201, count_1, thread_, 0u, 0u, arena, vectors, args, tiles, _buffer_sizes);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            metal::simdgroup_float8x8 _e182 = sums01_;
-            simdgroup_store(_e182, &outputs_tile.inner[metal::min(unsigned(own), 255u)], UNIT);
+            metal::simdgroup_float8x8 _e204 = sums01_;
+            simdgroup_store(_e204, &tiles.outputs.inner[metal::min(unsigned(own), 255u)], UNIT);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            uint _e186 = first;
-            put_units(group, _e186, count_1, thread_, 0u, 1u, arena, vectors, args, outputs_tile, largest, _buffer_sizes);
+            uint _e209 = first;
+            put_units(group, _e209, count_1, thread_, 0u, 1u, arena, vectors, args, tiles, _buffer_sizes);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            metal::simdgroup_float8x8 _e189 = sums02_;
-            simdgroup_store(_e189, &outputs_tile.inner[metal::min(unsigned(own), 255u)], UNIT);
+            metal::simdgroup_float8x8 _e212 = sums02_;
+            simdgroup_store(_e212, &tiles.outputs.inner[metal::min(unsigned(own), 255u)], UNIT);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            uint _e193 = first;
-            put_units(group, _e193, count_1, thread_, 0u, 2u, arena, vectors, args, outputs_tile, largest, _buffer_sizes);
+            uint _e217 = first;
+            put_units(group, _e217, count_1, thread_, 0u, 2u, arena, vectors, args, tiles, _buffer_sizes);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            metal::simdgroup_float8x8 _e196 = sums03_;
-            simdgroup_store(_e196, &outputs_tile.inner[metal::min(unsigned(own), 255u)], UNIT);
+            metal::simdgroup_float8x8 _e220 = sums03_;
+            simdgroup_store(_e220, &tiles.outputs.inner[metal::min(unsigned(own), 255u)], UNIT);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            uint _e200 = first;
-            put_units(group, _e200, count_1, thread_, 0u, 3u, arena, vectors, args, outputs_tile, largest, _buffer_sizes);
+            uint _e225 = first;
+            put_units(group, _e225, count_1, thread_, 0u, 3u, arena, vectors, args, tiles, _buffer_sizes);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            metal::simdgroup_float8x8 _e203 = sums10_;
-            simdgroup_store(_e203, &outputs_tile.inner[metal::min(unsigned(own), 255u)], UNIT);
+            metal::simdgroup_float8x8 _e228 = sums10_;
+            simdgroup_store(_e228, &tiles.outputs.inner[metal::min(unsigned(own), 255u)], UNIT);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            uint _e207 = first;
-            put_units(group, _e207, count_1, thread_, 1u, 0u, arena, vectors, args, outputs_tile, largest, _buffer_sizes);
+            uint _e233 = first;
+            put_units(group, _e233, count_1, thread_, 1u, 0u, arena, vectors, args, tiles, _buffer_sizes);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            metal::simdgroup_float8x8 _e210 = sums11_;
-            simdgroup_store(_e210, &outputs_tile.inner[metal::min(unsigned(own), 255u)], UNIT);
+            metal::simdgroup_float8x8 _e236 = sums11_;
+            simdgroup_store(_e236, &tiles.outputs.inner[metal::min(unsigned(own), 255u)], UNIT);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            uint _e214 = first;
-            put_units(group, _e214, count_1, thread_, 1u, 1u, arena, vectors, args, outputs_tile, largest, _buffer_sizes);
+            uint _e241 = first;
+            put_units(group, _e241, count_1, thread_, 1u, 1u, arena, vectors, args, tiles, _buffer_sizes);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            metal::simdgroup_float8x8 _e217 = sums12_;
-            simdgroup_store(_e217, &outputs_tile.inner[metal::min(unsigned(own), 255u)], UNIT);
+            metal::simdgroup_float8x8 _e244 = sums12_;
+            simdgroup_store(_e244, &tiles.outputs.inner[metal::min(unsigned(own), 255u)], UNIT);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            uint _e221 = first;
-            put_units(group, _e221, count_1, thread_, 1u, 2u, arena, vectors, args, outputs_tile, largest, _buffer_sizes);
+            uint _e249 = first;
+            put_units(group, _e249, count_1, thread_, 1u, 2u, arena, vectors, args, tiles, _buffer_sizes);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            metal::simdgroup_float8x8 _e224 = sums13_;
-            simdgroup_store(_e224, &outputs_tile.inner[metal::min(unsigned(own), 255u)], UNIT);
+            metal::simdgroup_float8x8 _e252 = sums13_;
+            simdgroup_store(_e252, &tiles.outputs.inner[metal::min(unsigned(own), 255u)], UNIT);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            uint _e228 = first;
-            put_units(group, _e228, count_1, thread_, 1u, 3u, arena, vectors, args, outputs_tile, largest, _buffer_sizes);
+            uint _e257 = first;
+            put_units(group, _e257, count_1, thread_, 1u, 3u, arena, vectors, args, tiles, _buffer_sizes);
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
         }
     }
