@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kauri_device::DeviceError;
 
 use crate::driver::{Failure, Gpu, WORDS_MAX, ready};
+use crate::matmul::WIDE_FROM;
 use crate::shader::{Lanes, Unit};
 use crate::{sums, units};
 
@@ -61,7 +62,7 @@ pub enum Reduction {
     /// In registers where the adapter has subgroups of a size that is known, else by way of memory; and in matrix units for many rows,
     /// where it has some. Those of a driver that computes on the CPU are left alone: they took four times as long as none.
     Best,
-    /// The same with any matrix units that there are.
+    /// The same with any matrix units that there are, from few rows on: to try them.
     Units,
     /// The same without.
     Single,
@@ -107,12 +108,11 @@ impl Device {
             Reduction::Best | Reduction::Units | Reduction::Single => Lanes::WITHOUT_SUBGROUPS,
             Reduction::Memory(lanes) => Lanes::of_memory(lanes),
         };
-        let is_wanted = match reduction {
-            Reduction::Best => adapter.get_info().device_type != wgpu::DeviceType::Cpu,
-            Reduction::Units => true,
-            Reduction::Single | Reduction::Memory(_) => false,
-        };
-        let unit = unit(adapter).filter(|_| is_wanted);
+        let unit = unit(adapter).and_then(|unit| match reduction {
+            Reduction::Best => Some(unit).filter(|_| adapter.get_info().device_type != wgpu::DeviceType::Cpu),
+            Reduction::Units => Some(Unit { rows_min: WIDE_FROM as u32, ..unit }),
+            Reduction::Single | Reduction::Memory(_) => None,
+        });
         let opened = Gpu::open(adapter, lanes, unit, binding_bytes_max).and_then(sums::proven).and_then(units::proven);
         let gpu = opened.map_err(|failure| Unavailable::Other { name, reason: failure.to_string() })?;
         Ok(Self(Arc::new(gpu)))
@@ -207,7 +207,8 @@ fn unit(adapter: &wgpu::Adapter) -> Option<Unit> {
     // Four subgroups; where drivers choose their size, as many threads as four of the usual size have.
     let lanes = if info.subgroup_min_size == info.subgroup_max_size { info.subgroup_min_size } else { 32 };
     let threads = (4 * lanes).min(adapter.limits().max_compute_invocations_per_workgroup);
-    features.contains(wanted).then_some(Unit { size, threads })
+    // On an H200 units of 16 took longer than tiles for 64 rows, and half as long for 512.
+    features.contains(wanted).then_some(Unit { size, threads, rows_min: size * size })
 }
 
 fn name_of(info: &wgpu::AdapterInfo) -> String {

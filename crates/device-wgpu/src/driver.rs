@@ -171,7 +171,7 @@ impl Gpu {
         self.make(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })
     }
 
-    /// A buffer for weights, for [`Self::fill`] until [`Self::filled`]; all zeros. Where memory is shared the CPU writes them into it:
+    /// A buffer for weights, for [`Self::fill`] until it is [`filled`]; all zeros. Where memory is shared the CPU writes them into it:
     /// nothing stands between the file and where they stay.
     pub(crate) fn weights(&self, bytes: u64) -> Result<wgpu::Buffer, Failure> {
         let label = "weights";
@@ -199,13 +199,6 @@ impl Gpu {
         match buffer.get_mapped_range_mut(at..at + bytes.len().next_multiple_of(4) as u64) {
             Ok(mut view) => view.slice(..bytes.len()).copy_from_slice(bytes),
             Err(error) => note(&self.failed, error.to_string()),
-        }
-    }
-
-    /// Nothing more is filled in: from now on kernels read it.
-    pub(crate) fn filled(&self, buffer: &wgpu::Buffer) {
-        if buffer.usage().contains(wgpu::BufferUsages::MAP_WRITE) {
-            buffer.unmap();
         }
     }
 
@@ -357,6 +350,13 @@ impl Gpu {
     }
 }
 
+/// Nothing more is filled into a buffer of [`Gpu::weights`]: from now on kernels read it.
+pub(crate) fn filled(buffer: &wgpu::Buffer) {
+    if buffer.usage().contains(wgpu::BufferUsages::MAP_WRITE) {
+        buffer.unmap();
+    }
+}
+
 /// Whether the CPU can write where kernels of this adapter read, at no cost to them.
 fn shares_memory(adapter: &wgpu::Adapter) -> bool {
     let is_one = match adapter.get_info().device_type {
@@ -431,7 +431,7 @@ mod tests {
             gpu.fill(&buffer, 256, &bytes);
             gpu.fill(&buffer, 8, &[]);
             gpu.fill(&buffer, 0, &[1, 2, 3]);
-            gpu.filled(&buffer);
+            filled(&buffer);
             gpu.arrive();
             let mut read = vec![9; 256 + bytes.len().next_multiple_of(4)];
             let all = read.len() as u64;

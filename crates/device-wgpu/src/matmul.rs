@@ -11,7 +11,7 @@ use crate::driver::Words;
 use crate::elementwise::{self, numbered};
 use crate::ops::{NOTHING, Wgpu, bias_at};
 use crate::resident::{Piece, Resident};
-use crate::shader::{Entry, Kernel, Types, Unit};
+use crate::shader::{Entry, Kernel, Types};
 
 /// Rows of the batch that an unpacked row of a matrix meets at most.
 const TOKENS: usize = 8;
@@ -49,18 +49,13 @@ fn is_wide(wgpu: &Wgpu, from: Buffer) -> bool {
     !wgpu.exact && wgpu.rows(from) >= WIDE_FROM
 }
 
-/// From so many rows of the batch on they go through matrix units: from where more than half of a workgroup's rows are some.
-fn unit_of(wgpu: &Wgpu, rows: usize) -> Option<Unit> {
-    wgpu.gpu.unit.filter(|unit| rows > unit.tile()[1] / 2)
-}
-
 fn launch_wide(wgpu: &mut Wgpu, from: Buffer, part: &Part<'_>, added: Option<f32>) {
     let (rows, columns) = (wgpu.rows(from), part.linear.columns as usize);
     let words = Words::of([rows, columns, wgpu.at(from), usize::from(added.is_some())]).float(added.unwrap_or(0.0));
     let words = part.words().into_iter().fold(words, Words::int);
     let (outputs, types) = (part.piece.rows, Types::of(part.linear.weight.quant));
     let bytes = outputs * part.linear.weight.row_bytes() + 4 * rows * (columns + outputs);
-    let unit = unit_of(wgpu, rows);
+    let unit = wgpu.gpu.unit.filter(|unit| rows >= unit.rows_min as usize);
     let (kernel, [tile_outputs, tile_rows]) = match unit {
         Some(unit) => (Kernel::in_units(types, unit), unit.tile()),
         None => (Kernel::on(Entry::ProductWide, &[types], 1), [TILE; 2]),

@@ -10,7 +10,7 @@ use kauri_device::{Adapted, DeviceError, Matrix, Weight};
 use kauri_formats::Quant;
 
 use crate::detect::{DEVICE, lost, no_room};
-use crate::driver::{Failure, Gpu, PIECE_BYTES};
+use crate::driver::{Failure, Gpu, PIECE_BYTES, filled};
 use crate::experts;
 use crate::shader;
 
@@ -246,7 +246,7 @@ impl Layout {
                 }
             }
         });
-        chunks.iter().for_each(|chunk| gpu.filled(chunk));
+        chunks.iter().for_each(filled);
     }
 }
 

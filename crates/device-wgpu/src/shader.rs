@@ -232,6 +232,8 @@ pub(crate) struct Unit {
     pub(crate) size: u32,
     /// Threads of a workgroup of products in units: of four subgroups, where their size is known.
     pub(crate) threads: u32,
+    /// From so many rows of the batch on they go through units.
+    pub(crate) rows_min: u32,
 }
 
 impl Unit {
@@ -368,7 +370,7 @@ impl Kernel {
             let _ = writeln!(text, "const {name}: u32 = {value}u;");
         }
         if entry == Entry::ProductUnits {
-            let Unit { size, threads } = unit;
+            let Unit { size, threads, .. } = unit;
             let _ = writeln!(text, "const UNIT: u32 = {size}u;\nconst UNIT_THREADS: u32 = {threads}u;");
             for (name, scalar, role) in [("Inputs", "f16", "A"), ("Weights", "f16", "B"), ("Sums", "f32", "C")] {
                 let _ = writeln!(text, "alias {name} = coop_mat{size}x{size}<{scalar}, {role}>;");
@@ -447,7 +449,7 @@ pub fn catalogue(lanes: Lanes) -> Vec<(String, String)> {
             let three = [Quant::Q4_K, Quant::Q4_K, Quant::Q6_K].map(Types::of);
             all.push((format!("{name}_three"), Kernel::on(entry, &three, 8).source(lanes)));
         } else if entry == Entry::ProductUnits {
-            let unit = Unit { size: 8, threads: 128 };
+            let unit = Unit { size: 8, threads: 128, rows_min: 64 };
             all.push((name.to_owned(), Kernel::in_units(Types::of(Quant::Q4_K), unit).source(lanes)));
         } else if entry.matrices() > 0 {
             let types = [Types::of(Quant::Q4_K), Types::of(Quant::Q6_K)];
