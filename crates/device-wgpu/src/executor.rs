@@ -70,11 +70,12 @@ impl WgpuExecutor {
         Ok(executor)
     }
 
-    /// Goes through a step of one token, one of several and one of many, so that every kernel is compiled before the first that counts. They write
-    /// to the first pages and the first slot, of which nothing is cached yet.
+    /// Goes through a step of one token, one of several, one of many and one of as many as matrix units are used for, so that every kernel is
+    /// compiled before the first that counts. They write to the first pages and the first slot, of which nothing is cached yet.
     fn warm(&mut self) -> Result<(), DeviceError> {
         let most = (self.plan.batch_tokens as usize).min(self.plan.page_tokens as usize * self.plan.pages as usize);
-        for tokens in [1, 2.min(most), matmul::WIDE_FROM.min(most)] {
+        let units = self.wgpu.gpu.unit.map(|unit| (unit.rows_min as usize).min(most));
+        for tokens in [1, 2.min(most), matmul::WIDE_FROM.min(most)].into_iter().chain(units) {
             let mut batch = Batch::default();
             let pages: Vec<u32> = (0..tokens.div_ceil(self.plan.page_tokens as usize) as u32).collect();
             batch.push(&vec![0; tokens], 0, &pages, 0, tokens as u32, 1);

@@ -457,7 +457,8 @@ impl Memory for Wgpu {
     fn arithmetic(&self) -> String {
         let wgpu::AdapterInfo { name, driver, driver_info, .. } = &self.gpu.info;
         let exact = if self.exact { "exact" } else { "fast" };
-        format!("wgpu {name} {driver} {driver_info} {:?} {exact} {REVISION}", self.gpu.lanes)
+        let Gpu { lanes, unit, .. } = &*self.gpu;
+        format!("wgpu {name} {driver} {driver_info} {lanes:?} {unit:?} {exact} {REVISION}")
     }
 }
 
