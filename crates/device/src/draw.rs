@@ -3,8 +3,9 @@
 //! The order: changes of single logits, top-k, top-p, min-p, temperature, the draw; each as `kauri_step::sample` has it, to which a test of the
 //! engine holds this. Ties go to the lower id. Other stages are the host's: it asks for the row ([`Choice::Logits`](crate::Choice::Logits)).
 //!
-//! Top-p adds up weights as whole numbers, so that devices may add in any order, where the host adds floats: over thousands of tokens the two
-//! may differ by one token in how many they keep. The draw adds in the host's own order, in sixteen lanes over spans of 1024 tokens.
+//! Top-p adds up weights as whole numbers, so that devices may add in any order; the draw adds floats in one order, in sixteen lanes over spans of
+//! 1024 tokens. The host adds floats where its top-p goes through a whole row: a tie to the last bit, and a draw between two tokens, may go the
+//! other way there.
 //!
 //! Knows no request and no randomness: the number that decides is brought along.
 

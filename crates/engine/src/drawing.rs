@@ -125,18 +125,22 @@ mod tests {
         }
     }
 
-    fn drawn(row: &[f32], sampler: &mut Sampler, position: u64, history: &[u32], mask: Option<&[u32]>) -> Option<u32> {
-        let mut draws = Draws::default();
-        let planned = draws.plan(sampler, position, history).expect("only usual stages");
-        let Choice::Draw(draw) = draws.choice(&planned, mask) else { panic!("a draw") };
-        draw::choose(row, &draw)
+    /// Whether a draw a millionth beside this one, in top-p's share or in what decides, comes to a token.
+    fn is_beside(row: &[f32], draw: &Draw<'_>, token: Option<u32>) -> bool {
+        let steps = [-1e-6, 0.0, 1e-6];
+        let beside = |share: f32, step: f64| {
+            let (top_p, uniform) = ((draw.top_p * (1.0 + share)).min(1.0), (draw.uniform + step).clamp(0.0, 1.0));
+            draw::choose(row, &Draw { top_p, uniform, ..*draw }) == token
+        };
+        steps.iter().any(|&share| steps.iter().any(|&step| beside(share as f32, step)))
     }
 
-    /// What a device must choose is what the sampler chooses.
+    /// What a device must choose is what the sampler chooses. That adds up floats where top-p goes through a whole row, so that ties (of half the
+    /// probability with two of four equal tokens) and draws between two tokens may go the other way: a few of thousands.
     #[test]
     fn a_draw_is_the_samplers() {
         let mut random = Random(7);
-        let mut none = 0;
+        let (mut none, mut beside, mut all) = (0, 0, 0);
         for vocab in [1, 31, 33, 1000, 1024, 5003, 40_000] {
             let rounds = if cfg!(debug_assertions) { 1_200_000 / (vocab + 2000) } else { 6000 };
             for round in 0..rounds as u64 {
@@ -150,12 +154,21 @@ mod tests {
                     (0..random.one_of([0, 0, 5])).map(|_| (random.next(vocab as u32), random.normal())).collect();
                 let mut sampler = Sampler::new(sampling).unwrap().with_bias(&bias).unwrap();
                 let expected = sampler.sample(&mut row.clone(), mask, round, &history).map(|choice| choice.token);
-                let found = drawn(&row, &mut sampler, round, &history, mask);
-                assert_eq!(found, expected, "round {round} of {vocab}: {sampling:?}, bias {bias:?}");
+                let mut draws = Draws::default();
+                let planned = draws.plan(&mut sampler, round, &history).expect("only usual stages");
+                let Choice::Draw(draw) = draws.choice(&planned, mask) else { panic!("a draw") };
+                let found = draw::choose(&row, &draw);
+                let is_near = found != expected && sampling.top_p < 1.0 && is_beside(&row, &draw, expected);
+                assert!(
+                    found == expected || is_near,
+                    "{found:?} for {expected:?}, round {round} of {vocab}: {sampling:?}, bias {bias:?}"
+                );
+                (all, beside) = (all + 1, beside + usize::from(is_near));
                 none += usize::from(found.is_none());
             }
         }
         assert!(none > 0, "rows of which nothing may be chosen are among them");
+        assert!(beside * 200 < all, "{beside} of {all} draws went the other way");
     }
 
     #[test]
