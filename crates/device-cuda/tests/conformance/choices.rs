@@ -24,7 +24,7 @@ impl Random {
 
     /// About normal, of deviation one.
     fn normal(&mut self) -> f32 {
-        (0..6).map(|_| self.next(1 << 20) as f32 / (1 << 20) as f32 - 0.5).sum::<f32>() * 1.414
+        (0..6).map(|_| self.next(1 << 20) as f32 / (1 << 20) as f32 - 0.5).sum::<f32>() * std::f32::consts::SQRT_2
     }
 
     /// Logits: mostly normal ones of all widths; equal ones; few different ones with what is no number among them; few large ones.
@@ -70,7 +70,7 @@ impl Random {
             top_k: self.one_of([0, 0, 1, 2, 40, 40, 3000, 100_000]),
             top_p: self.one_of([1.0, 1.0, 0.95, 0.9, 0.5, 0.001, 0.999_999]),
             below_max: self.one_of([f32::INFINITY, f32::INFINITY, 3.0, 0.0]),
-            uniform: self.one_of([0.0, 0.999_999, 0.5]).max(self.next(1 << 40) as f64 / (1_u64 << 40) as f64 - 0.1),
+            uniform: self.one_of([0.0_f64, 0.999_999, 0.5]).max(self.next(1 << 40) as f64 / (1_u64 << 40) as f64 - 0.1),
             changes,
             mask,
         }
