@@ -302,7 +302,7 @@ fn what_a_gpu_draws_is_what_the_host_chooses() {
     let (drawn, _) = together(&service, &requests);
     let told: Vec<Request> = requests.into_iter().map(|request| Request { likely: Some(0), ..request }).collect();
     let (chosen, _) = together(&service, &told);
-    assert!(drawn.iter().map(|(tokens, ..)| tokens.len()).sum::<usize>() > 400, "answers");
+    assert!(drawn.iter().map(|(tokens, ..)| tokens.len()).sum::<usize>() > 100, "answers");
     for (index, (drawn, chosen)) in drawn.iter().zip(&chosen).enumerate() {
         assert_eq!(drawn, chosen, "conversation {index}: {:?}", told[index].sampling);
     }
