@@ -75,7 +75,7 @@ mod tests {
     impl Random {
         fn next(&mut self, below: u32) -> u32 {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (u64::from((self.0 >> 32) as u32) * u64::from(below) >> 32) as u32
+            ((u64::from((self.0 >> 32) as u32) * u64::from(below)) >> 32) as u32
         }
 
         fn one_of<T: Copy, const N: usize>(&mut self, of: [T; N]) -> T {
@@ -147,8 +147,7 @@ mod tests {
                 let sampling = random.sampling();
                 let row = random.row(vocab);
                 let history: Vec<u32> = (0..random.next(300)).map(|_| random.next(vocab as u32 + 2)).collect();
-                let mask: Vec<u32> =
-                    (0..vocab / 32 + 1).map(|_| random.next(u32::MAX) & random.next(u32::MAX)).collect();
+                let mask: Vec<u32> = (0..=vocab / 32).map(|_| random.next(u32::MAX) & random.next(u32::MAX)).collect();
                 let mask = random.one_of([None, None, Some(&mask[..]), Some(&mask[..vocab / 64])]);
                 let bias: Vec<(u32, f32)> =
                     (0..random.one_of([0, 0, 5])).map(|_| (random.next(vocab as u32), random.normal())).collect();

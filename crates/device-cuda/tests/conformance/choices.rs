@@ -15,7 +15,7 @@ struct Random(u64);
 impl Random {
     fn next(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (u128::from(self.0) * below as u128 >> 64) as usize
+        ((u128::from(self.0) * below as u128) >> 64) as usize
     }
 
     fn one_of<T: Copy, const N: usize>(&mut self, of: [T; N]) -> T {
