@@ -32,12 +32,11 @@ impl Random {
         let (kind, spread) = (self.next(8), self.one_of([0.01, 0.3, 1.0, 3.0, 12.0]));
         let value = |random: &mut Self| match (kind, random.next(40)) {
             (0, 0) => f32::NAN,
-            (0, 1) => f32::NEG_INFINITY,
+            (0, 1) | (3, _) => f32::NEG_INFINITY,
             (0, 2) if random.next(50) == 0 => f32::INFINITY,
             (0, number) => (number / 4) as f32 - 4.0,
             (1, _) => 2.5,
             (2, _) if random.next(vocab) < 3 => 20.0,
-            (3, _) => f32::NEG_INFINITY,
             _ => spread * random.normal(),
         };
         (0..vocab).map(|_| value(self)).collect()
