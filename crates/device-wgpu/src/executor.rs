@@ -103,7 +103,7 @@ impl WgpuExecutor {
         for (row, choice) in choices.iter().enumerate() {
             let mask = match choice {
                 Choice::Greedy { mask } => *mask,
-                Choice::Nothing | Choice::Logits => None,
+                Choice::Nothing | Choice::Draw(_) | Choice::Logits => None,
             };
             // Tokens past the end of a mask are not allowed.
             let mask = mask.map(|mask| mask.iter().copied().chain(std::iter::repeat(0)).take(words));
@@ -121,7 +121,7 @@ impl WgpuExecutor {
         self.wgpu.gpu.read(&[part], &mut bytes).map_err(lost)?;
         let chosen = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
         self.tokens.extend(choices.iter().zip(chosen).map(|(choice, token)| match choice {
-            Choice::Nothing | Choice::Logits => None,
+            Choice::Nothing | Choice::Draw(_) | Choice::Logits => None,
             Choice::Greedy { .. } => Some(token).filter(|&token| token != u32::MAX),
         }));
         Ok(())
@@ -173,6 +173,7 @@ impl Executor for WgpuExecutor {
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
         assert_eq!(choices.len(), self.rows, "one choice for every output row");
+        Choice::assert_none_draws(choices);
         self.tokens.clear();
         if self.shape.head.output.is_none() {
             self.tokens.resize(self.rows, None);
@@ -185,6 +186,10 @@ impl Executor for WgpuExecutor {
         self.logits.resize(self.rows * self.wgpu.vocab, 0.0);
         self.wgpu.read(Buffer::Logits, &mut self.logits)?;
         Ok(Sampled { tokens: &self.tokens, logits: &self.logits })
+    }
+
+    fn draws(&self) -> bool {
+        false
     }
 
     fn rows(&mut self) -> Result<&[f32], DeviceError> {
