@@ -15,7 +15,7 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("activation", &["hidden_activation", "hidden_act", "activation_function", "mlp_hidden_act", "activation"]),
     ("attention_bias", &["attention_bias"]),
     ("attention.causal", &["is_causal"]),
-    ("attention.head_count", &["num_attention_heads", "n_head"]),
+    ("attention.head_count", &["num_attention_heads", "n_head", "n_heads"]),
     ("attention.head_count_kv", &["num_key_value_heads"]),
     ("attention.key_length", &["head_dim"]),
     ("attention.kv_lora_rank", &["kv_lora_rank"]),
@@ -26,9 +26,9 @@ const HUGGING_FACE_KEYS: &[(&str, &[&str])] = &[
     ("attention.sliding_window", &["sliding_window"]),
     ("attention.value_length_mla", &["v_head_dim"]),
     ("attn_logit_softcapping", &["attn_logit_softcapping"]),
-    ("block_count", &["num_hidden_layers", "n_layer"]),
-    ("context_length", &["max_position_embeddings", "n_positions"]),
-    ("embedding_length", &["hidden_size", "n_embd"]),
+    ("block_count", &["num_hidden_layers", "n_layer", "n_layers"]),
+    ("context_length", &["max_position_embeddings", "n_positions", "max_seq_len"]),
+    ("embedding_length", &["hidden_size", "n_embd", "d_model"]),
     ("embedding_scale", &["embedding_multiplier"]),
     ("expert_count", &["num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"]),
     ("expert_feed_forward_length", &["moe_intermediate_size"]),
@@ -160,7 +160,10 @@ impl<'a> Config<'a> {
                 let used = |prefix: &&str| checkpoint.tensors.keys().any(|name| name.starts_with(*prefix));
                 let prefix = BODIES.iter().copied().find(used).unwrap_or_default();
                 let inside = |layers: &&str| used(&format!("{prefix}{layers}").as_str());
-                let layers = ["encoder.layer.", "encoder.layers.", "h."].into_iter().find(inside).unwrap_or("layers.");
+                let layers = ["encoder.layer.", "encoder.layers.", "h.", "blocks."]
+                    .into_iter()
+                    .find(inside)
+                    .unwrap_or("layers.");
                 (*family, Settings::HuggingFace { directory, prefix, layers })
             }
         };

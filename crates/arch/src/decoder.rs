@@ -15,6 +15,8 @@ use crate::shape::{
 // Limits on a description from outside. The largest open models are within a quarter of each.
 pub(crate) const HIDDEN_MAX: u32 = 1 << 17;
 const LAYERS_MAX: u32 = 1 << 10;
+/// The largest exponent of linear biases: with it a head sees its own token and little else.
+const ALIBI_MAX: f32 = 64.0;
 const HEADS_MAX: u32 = 1 << 11;
 pub(crate) const HEAD_DIM_MAX: u32 = 1 << 11;
 pub(crate) const FFN_MAX: u32 = 1 << 20;
@@ -208,9 +210,12 @@ impl Numbers {
 
 /// Settings that name a kind of something whose other kinds no family here has.
 fn check_kinds(config: &Config<'_>) -> Result<(), Error> {
-    const NORMS: &[&str] = &["layernorm", "layer_norm", "rms_norm", "rmsnorm"];
+    const NORMS: &[&str] = &["layernorm", "layer_norm", "low_precision_layernorm", "rms_norm", "rmsnorm"];
+    // Those of which a family has one, which looks at it again.
+    let is_own = config.family().keys.iter().any(|(key, _)| *key == "position_embedding_type");
+    let positions: &[&str] = if is_own { &["absolute", "alibi", "nope", "rope"] } else { &["nope", "rope"] };
     let known: [(&str, &[&str]); 3] =
-        [("norm_type", NORMS), ("normalization_function", NORMS), ("position_embedding_type", &["nope", "rope"])];
+        [("norm_type", NORMS), ("normalization_function", NORMS), ("position_embedding_type", positions)];
     for (key, known) in known {
         let stated = config.json(key);
         if let Some(stated) = stated.filter(|stated| stated.as_str().is_none_or(|stated| !known.contains(&stated))) {
@@ -267,6 +272,18 @@ pub fn decoder(
         summary,
         left_out: config.unused_names(numbers.layers..numbers.layers + numbers.draft_layers),
     })
+}
+
+/// The exponent of linear biases on scores (see [`Attention::alibi`]); a family whose scores have such says `what` is missing without one.
+pub fn alibi(config: &Config<'_>, what: &str) -> Result<f32, Error> {
+    const KEY: &str = "attention.max_alibi_bias";
+    match config.optional_number(KEY)? {
+        Some(largest) if largest > 0.0 && largest <= ALIBI_MAX => Ok(largest),
+        Some(largest) if largest != 0.0 => {
+            Err(config.invalid(KEY, &largest.to_string(), &format!("a number over zero and up to {ALIBI_MAX}")))
+        }
+        None | Some(_) => Err(config.unsupported(what)),
+    }
 }
 
 /// The rotary embedding of the settings: base, width and scaling.
@@ -555,6 +572,7 @@ impl Layer<'_> {
                 && matches!(self.config.flag("attention.causal"), Ok(false)),
             soft_cap: None,
             scale: 1.0 / (head_dim as f32).sqrt(),
+            alibi: None,
             sinks: None,
         }
     }

@@ -38,6 +38,14 @@ pub fn encoder(
     })
 }
 
+/// The same of BERT's kin: a token begins as BERT's does, and the norm in front of the head is the last layer's own.
+pub fn kin_of_bert(config: &Config<'_>, numbers: &Numbers, shape: Shape<Name>) -> Result<Shape<Name>, Error> {
+    let last = format!("blk.{}.layer_output_norm", numbers.layers - 1);
+    let embed = embed(config, numbers, shape.embed);
+    let shape = Shape { embed, norm: norm(config, numbers, &last, numbers.hidden), ..shape };
+    encoder(config, numbers, Pooling::Mean, shape)
+}
+
 /// How the file says that vectors are pooled, else the `usual` way; and its classifier, if it has one, which reads the first token
 /// unless the family knows better.
 pub fn summary(config: &Config<'_>, numbers: &Numbers, usual: Pooling) -> Result<Summary<Name>, Error> {

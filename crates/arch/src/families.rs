@@ -35,10 +35,10 @@ macro_rules! families {
 pub(crate) use falconh1::Factors as FalconH1Factors;
 
 families! {
-    arcee, baichuan, bailingmoe, bailingmoe2, bert, codeshell, cohere2, commandr, deepseek, deepseek2, deepseek3, dots1,
+    arcee, baichuan, bailingmoe, bailingmoe2, bert, bloom, codeshell, cohere2, commandr, deepseek, deepseek2, deepseek3, dots1,
     ernie45, ernie45moe, eurobert, exaone, exaone4, exaonemoe, falcon, falconh1, flexolmo, gemma, gemma2, gemma3,
-    gemmaembedding, glm, glm4, glm4moe, gptj, gptneox, gptoss, granite, granitehybrid, granitemoe, graniteswa, helium,
-    internlm2, jais2, lfm2, lfm2moe, llama, mamba2, mellum, minicpm, minicpm3, minimaxm2, mistral, mistral3, mixtral,
-    modernbert, nemotron, nemotronh, nomicbert, olmo2, olmoe, orion, pangu, phi2, phi3, qwen, qwen2, qwen2moe, qwen3,
-    qwen35, qwen35moe, qwen3moe, qwen3next, roberta, rwkv7, seedoss, smollm3, stablelm, starcoder2, vaultgemma, xverse,
+    gemmaembedding, glm, glm4, glm4moe, gpt2, gptj, gptneox, gptoss, granite, granitehybrid, granitemoe, graniteswa, helium,
+    internlm2, jais2, jamba, jinabert2, jinabert3, lfm2, lfm2moe, llama, mamba, mamba2, mellum, minicpm, minicpm3, minimaxm2, mistral, mistral3, mixtral,
+    modernbert, mpt, nemotron, nemotronh, nomicbert, olmo2, olmoe, orion, pangu, phi2, phi3, qwen, qwen2, qwen2moe, qwen3,
+    qwen35, qwen35moe, qwen3moe, qwen3next, refact, roberta, rwkv7, seedoss, smollm3, stablelm, starcoder, starcoder2, vaultgemma, xverse,
 }

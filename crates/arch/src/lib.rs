@@ -23,8 +23,8 @@ pub use name::{Name, Role};
 pub use shape::{
     Activation, Attention, Block, Branch, Convolution, Curve, Dense, Embed, Factors, Ffn, GatedDelta, GroupRank,
     Groups, Head, Latent, Leaning, Linear, Mixer, Moe, Norm, NormKind, Parallel, Pooling, Refinement, Rope,
-    RopeScaling, RopeStyle, Scoring, Shape, Shared, ShortConv, State, StateSpace, StateSpaceScales, Summary, TimeMix,
-    Wiring,
+    RopeScaling, RopeStyle, Scoring, Selective, Shape, Shared, ShortConv, State, StateSpace, StateSpaceScales, Summary,
+    TimeMix, Wiring,
 };
 
 /// The family of a checkpoint and its shape, with the name of a tensor in every slot.

@@ -36,6 +36,8 @@ pub struct Experts {
     pub scale: f32,
     /// Of all networks.
     pub activation: Activation,
+    /// Whether networks have a gate.
+    pub gated: bool,
     /// The gate of the shared network is a tensor.
     pub shared_gate: bool,
     /// Which layers have experts.
@@ -69,6 +71,7 @@ impl Experts {
             normalised: config.flag("expert_weights_norm")?.then_some(0.0),
             scale: config.optional_positive("expert_weights_scale")?.unwrap_or(1.0),
             activation: numbers.activation.unwrap_or(Activation::Silu),
+            gated: true,
             shared_gate: false,
             layers: layers(config, numbers.layers)?,
         })
@@ -132,7 +135,7 @@ impl Layer<'_> {
     /// what goes with it apart, or one above the other in one matrix.
     pub fn moe(&self, experts: &Experts) -> Moe<Name> {
         let hidden = self.numbers().hidden;
-        let Experts { count, width, shared_width, activation, .. } = *experts;
+        let Experts { count, width, shared_width, activation, gated, .. } = *experts;
         let one_matrix = self.has_part("ffn_gate_up_exps.weight", 0);
         let codes = self.has_part("ffn_gate_up_exps.blocks", 0);
         let expert = |index| {
@@ -148,7 +151,7 @@ impl Layer<'_> {
                 ["ffn_gate_exps", "ffn_up_exps"].map(|slot| self.expert(slot, [index, count], width, hidden))
             };
             let down = self.expert("ffn_down_exps", [index, count], hidden, width);
-            Dense { gate: Some(gate), up, down, activation, gate_scale: 1.0 }
+            Dense { gate: gated.then_some(gate), up, down, activation, gate_scale: 1.0 }
         };
         let shared = (shared_width > 0).then(|| {
             let [gate, up] = if self.has_part("ffn_gate_up_shexp.weight", 0) {
@@ -158,7 +161,7 @@ impl Layer<'_> {
             };
             let down = self.linear("ffn_down_shexp", hidden, shared_width);
             let gates = experts.shared_gate.then(|| self.linear("ffn_gate_inp_shexp", 1, hidden));
-            Shared { dense: Dense { gate: Some(gate), up, down, activation, gate_scale: 1.0 }, gate: gates }
+            Shared { dense: Dense { gate: gated.then_some(gate), up, down, activation, gate_scale: 1.0 }, gate: gates }
         });
         Moe {
             router: self.linear("ffn_gate_inp", count, hidden),

@@ -39,6 +39,8 @@ pub enum Role {
     },
     /// A few values kept as `f32`, each as `-e^value`: decays, where the file keeps their logarithms.
     NegativeExp,
+    /// As many ones, of no tensor: the weight of a norm that has none.
+    Ones,
 }
 
 impl Name {
@@ -47,7 +49,7 @@ impl Name {
         match self.role {
             Role::Matrix => self.dims.last().copied().unwrap_or(1),
             Role::Coded { .. } => self.dims.iter().rev().take(2).product(),
-            Role::Vector { .. } | Role::NegativeExp => 1,
+            Role::Vector { .. } | Role::NegativeExp | Role::Ones => 1,
         }
     }
 

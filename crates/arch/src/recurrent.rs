@@ -1,10 +1,10 @@
 //! The parts of families whose layers keep a state, read from a [`Config`].
 
 use crate::config::{Config, Error};
-use crate::decoder::{Layer, TAPS_MAX};
+use crate::decoder::{Layer, Numbers, TAPS_MAX};
 use crate::name::{Name, Role};
 use crate::shape::{
-    Activation, Convolution, Dense, GatedDelta, Leaning, Linear, Norm, NormKind, ShortConv, StateSpace,
+    Activation, Convolution, Dense, GatedDelta, Leaning, Linear, Norm, NormKind, Selective, ShortConv, StateSpace,
     StateSpaceScales, TimeMix,
 };
 
@@ -15,6 +15,8 @@ const STATE_MAX: u32 = 1 << 12;
 /// Most values of a head of RWKV-7.
 pub const TIME_MIX_DIM_MAX: u32 = 1 << 7;
 const RANK_MAX: u32 = 1 << 13;
+/// Most columns of a state whose columns decay at paces of their own.
+pub const SELECTIVE_STATE_MAX: u32 = 1 << 8;
 /// Most values of a key of the delta rule.
 pub const KEY_DIM_MAX: u32 = 1 << 8;
 
@@ -36,6 +38,21 @@ pub struct Spaces {
     pub taps: u32,
     /// The smallest and the largest step.
     pub step_limits: [f32; 2],
+}
+
+/// The numbers of a family's selective state spaces (Mamba).
+#[derive(Clone, Debug)]
+pub struct Selections {
+    /// Channels, each with a state.
+    pub width: u32,
+    /// Columns of a state.
+    pub state: u32,
+    /// Values that steps are made of.
+    pub rank: u32,
+    /// Tokens that the convolution sees.
+    pub taps: u32,
+    /// What norms without weights add under the root, where there are such.
+    pub bare_epsilon: Option<f32>,
 }
 
 /// The numbers of a family's delta rules.
@@ -74,6 +91,28 @@ impl TimeMixes {
         let rank = |key| config.count(&format!("attention.{key}"), RANK_MAX);
         let gate = config.optional_count("attention.gate_lora_rank", RANK_MAX)?.unwrap_or(0);
         Ok(Self { head_dim, ranks: [rank(decay)?, rank(rate)?, rank(residual)?, gate] })
+    }
+}
+
+impl Selections {
+    /// Reads the settings of Mamba; a width that is not stated is so many times that of the stream.
+    pub fn read(config: &Config<'_>, numbers: &Numbers) -> Result<Self, Error> {
+        let width = match config.optional_count("ssm.inner_size", HEADS_MAX * HEAD_DIM_MAX)? {
+            Some(width) => width,
+            None => config.count("ssm.expand", HEADS_MAX)? * numbers.hidden,
+        };
+        // The number is kauri's own in a GGUF; others take that of the other norms.
+        let stated = config.optional_number("ssm.dt_b_c_rms_epsilon")?;
+        if let Some(epsilon) = stated.filter(|epsilon| !(0.0..=1.0).contains(epsilon)) {
+            return Err(config.invalid("ssm.dt_b_c_rms_epsilon", &epsilon.to_string(), "a number from 0 to 1"));
+        }
+        Ok(Self {
+            width,
+            state: config.count("ssm.state_size", SELECTIVE_STATE_MAX)?,
+            rank: config.count("ssm.time_step_rank", RANK_MAX)?,
+            taps: taps(config, "ssm.conv_kernel")?,
+            bare_epsilon: stated.or(config.flag("ssm.dt_b_c_rms")?.then_some(numbers.epsilon)),
+        })
     }
 }
 
@@ -211,6 +250,40 @@ impl Layer<'_> {
             }),
             norm_first: false,
             scales: StateSpaceScales::default(),
+            output: self.linear("ssm_out", hidden, width),
+        }
+    }
+
+    /// A selective state space, with the norms that the file has or the settings tell of.
+    pub fn selective(&self, selections: &Selections) -> Selective<Name> {
+        let Selections { width, state, rank, taps, bare_epsilon } = *selections;
+        let hidden = self.numbers.hidden;
+        let [input, gate] = self.split("ssm_in", [width; 2], hidden);
+        let [low, b, c] = self.split("ssm_x", [rank, state, state], width);
+        let values = |slot: &str, dims: &[u32], role| self.config.values(&self.slot(slot), dims, role);
+        let norm = |slot: &str, width: u32| {
+            let Some(epsilon) = bare_epsilon else { return self.norm_of(slot, width) };
+            let weight = Name { role: Role::Ones, ..self.vector("ones", width) };
+            Norm { kind: NormKind::Rms, width, epsilon, weight, bias: None }
+        };
+        let has_norms = bare_epsilon.is_some() || self.config.has(&self.slot("ssm_dt_norm.weight"));
+        Selective {
+            width,
+            state,
+            gate,
+            input,
+            convolution: self.convolution("ssm_conv1d", width, taps, Activation::Silu),
+            low,
+            b,
+            c,
+            norms: has_norms.then(|| {
+                [("ssm_dt_norm", rank), ("ssm_b_norm", state), ("ssm_c_norm", state)]
+                    .map(|(slot, width)| norm(slot, width))
+            }),
+            step: self.biased("ssm_dt", width, rank),
+            // GGUF keeps the decays themselves.
+            decay: values("ssm_a", &[width, state], if self.config.is_gguf() { PLAIN } else { Role::NegativeExp }),
+            skip: values("ssm_d", &[width], PLAIN),
             output: self.linear("ssm_out", hidden, width),
         }
     }

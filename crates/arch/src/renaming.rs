@@ -10,7 +10,7 @@ mod settings;
 use kauri_formats::{Bytes, Checkpoint, Metadata, Quant, Source, Tensor, Value};
 
 use crate::config::{Config, Error};
-use crate::name::Name;
+use crate::name::{Name, Role};
 use crate::shape::{Attention, Factors, GatedDelta, Linear, Mixer, RopeScaling, Shape};
 
 /// What the file holds of the model itself: no vocabulary, no template, no bytes.
@@ -47,6 +47,9 @@ const SPLIT: &[(&str, [&str; 2])] = &[
 /// Families without a name of their own in GGUF, and whose they take there.
 const ALIASES: &[(&str, &str)] = &[("deepseek3", "deepseek2"), ("mistral", "llama"), ("mixtral", "llama")];
 
+/// Families whose GGUF has another name where there are experts.
+const WITH_EXPERTS: &[(&str, &str)] = &[("nemotron_h", "nemotron_h_moe")];
+
 /// Tensors that a family's GGUF keeps without a suffix.
 const BARE: &[(&str, &str)] = &[("falcon-h1", "ffn_norm")];
 
@@ -61,7 +64,8 @@ pub fn to_gguf(checkpoint: &Checkpoint) -> Result<Renamed, Error> {
     }
     let shape = (config.family().shape)(&config)?;
     let family = config.family();
-    let alias = ALIASES.iter().find(|(name, _)| *name == family.name).map(|&(_, alias)| alias);
+    let experts = if shape.ffns().any(|ffn| ffn.moe().is_some()) { WITH_EXPERTS } else { &[] };
+    let alias = ALIASES.iter().chain(experts).find(|(name, _)| *name == family.name).map(|&(_, alias)| alias);
     let architecture = alias.or(family.gguf.first().copied());
     let architecture = architecture.ok_or_else(|| config.unsupported("a GGUF of this family"))?;
     let made = made(&shape);
@@ -93,7 +97,9 @@ pub fn to_gguf(checkpoint: &Checkpoint) -> Result<Renamed, Error> {
     let target = Shape { ropes: Vec::new(), ..target };
     target.for_each(|name| to.push(name.clone()));
     let Source::Gguf(metadata) = planned.source else { unreachable!("it was made above") };
-    Ok(Renamed { metadata, slots: to.into_iter().zip(from).collect(), made })
+    // What is of no tensor has no place in the file.
+    let slots = to.into_iter().zip(from).filter(|(name, _)| name.role != Role::Ones);
+    Ok(Renamed { metadata, slots: slots.collect(), made })
 }
 
 /// Every tensor that a table of names knows and the directory has, by its GGUF name, with its dimensions; experts stacked.
@@ -197,7 +203,10 @@ fn adapted(mut shape: Shape<Origin>, target: &Shape<Name>) -> Shape<Origin> {
                     deal(delta, like);
                 }
             }
-            None | Some(Mixer::Latent(_) | Mixer::ShortConv(_) | Mixer::StateSpace(_) | Mixer::TimeMix(_)) => {}
+            None
+            | Some(
+                Mixer::Latent(_) | Mixer::ShortConv(_) | Mixer::StateSpace(_) | Mixer::Selective(_) | Mixer::TimeMix(_),
+            ) => {}
         }
     }
     for (rope, like) in shape.ropes.iter_mut().zip(&target.ropes) {

@@ -7,12 +7,14 @@
 mod latent;
 mod moe;
 mod recurrent;
+mod selective;
 mod summary;
 mod time_mix;
 
 pub use latent::Latent;
 pub use moe::{GroupRank, Groups, Moe, Scoring, Shared};
 pub use recurrent::{Convolution, GatedDelta, Parallel, ShortConv, State, StateSpace, StateSpaceScales};
+pub use selective::Selective;
 pub use summary::{Curve, Pooling, Refinement, Summary};
 pub use time_mix::{Leaning, TimeMix};
 
@@ -113,6 +115,8 @@ pub enum Mixer<W> {
     ShortConv(ShortConv<W>),
     /// A state that decays and takes in each token.
     StateSpace(StateSpace<W>),
+    /// The same, with a decay for each channel and column.
+    Selective(Selective<W>),
     /// A state that is corrected towards each token.
     GatedDelta(GatedDelta<W>),
     /// Attention and a state space on one input.
@@ -156,6 +160,9 @@ pub struct Attention<W> {
     pub soft_cap: Option<f32>,
     /// Factor on the scores.
     pub scale: f32,
+    /// What is taken off the scaled and capped scores of head `h` of `n`, counted from one, for every token between query and key:
+    /// `2^(-alibi h / n)` where `n` is a power of two (`ALiBi`: Press 2021, arXiv:2108.12409).
+    pub alibi: Option<f32>,
     /// `(heads)`: a score for each head that takes part in the softmax and has no value (Xiao 2023, arXiv:2309.17453).
     pub sinks: Option<W>,
 }
@@ -454,7 +461,12 @@ impl<W> Mixer<W> {
     pub fn attention(&self) -> Option<&Attention<W>> {
         match self {
             Self::Attention(attention) | Self::Parallel(Parallel { attention, .. }) => Some(attention),
-            Self::Latent(_) | Self::ShortConv(_) | Self::StateSpace(_) | Self::GatedDelta(_) | Self::TimeMix(_) => None,
+            Self::Latent(_)
+            | Self::ShortConv(_)
+            | Self::StateSpace(_)
+            | Self::Selective(_)
+            | Self::GatedDelta(_)
+            | Self::TimeMix(_) => None,
         }
     }
 
@@ -465,6 +477,7 @@ impl<W> Mixer<W> {
             Self::Attention(_)
             | Self::ShortConv(_)
             | Self::StateSpace(_)
+            | Self::Selective(_)
             | Self::GatedDelta(_)
             | Self::Parallel(_)
             | Self::TimeMix(_) => None,
@@ -477,6 +490,7 @@ impl<W> Mixer<W> {
             Self::Attention(_) | Self::Latent(_) | Self::TimeMix(_) => None,
             Self::ShortConv(short) => Some(&short.convolution),
             Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => Some(&space.convolution),
+            Self::Selective(selective) => Some(&selective.convolution),
             Self::GatedDelta(delta) => Some(&delta.convolution),
         }
     }
@@ -495,6 +509,7 @@ impl<W> Mixer<W> {
             Self::Attention(_) | Self::Latent(_) => State::default(),
             Self::ShortConv(short) => State { tail: short.convolution.tail(), ..State::default() },
             Self::StateSpace(space) | Self::Parallel(Parallel { space, .. }) => space.kept(),
+            Self::Selective(selective) => selective.kept(),
             Self::GatedDelta(delta) => delta.kept(),
             Self::TimeMix(mix) => mix.kept(),
         }
@@ -505,6 +520,7 @@ impl<W> Mixer<W> {
             Self::Attention(attention) => Mixer::Attention(attention.try_map(map)?),
             Self::ShortConv(short) => Mixer::ShortConv(short.try_map(map)?),
             Self::StateSpace(space) => Mixer::StateSpace(space.try_map(map)?),
+            Self::Selective(selective) => Mixer::Selective(selective.try_map(map)?),
             Self::GatedDelta(delta) => Mixer::GatedDelta(delta.try_map(map)?),
             Self::Parallel(parallel) => Mixer::Parallel(parallel.try_map(map)?),
             Self::Latent(latent) => Mixer::Latent(latent.try_map(map)?),
@@ -536,6 +552,7 @@ impl<W> Attention<W> {
             both_ways: self.both_ways,
             soft_cap: self.soft_cap,
             scale: self.scale,
+            alibi: self.alibi,
             sinks: self.sinks.as_ref().map(map).transpose()?,
         })
     }

@@ -25,10 +25,15 @@ fn windows(shape: &Shape<Name>) -> Vec<Option<u32>> {
 fn what_no_shape_has_is_refused_by_name() {
     let cases = [
         ("bert", "position_embedding_type", json!("relative_key"), "position embedding"),
+        ("bert", "position_embedding_type", json!("alibi"), "position embedding"),
         ("bert", "is_decoder", json!(true), "the form that writes"),
         ("bert", "hidden_act", json!("mish"), "activation"),
         ("bert", "pooling_mode_max_tokens", json!(true), "pooling_mode_max_tokens"),
         ("bert", "pooling_mode_mean_tokens", json!(true), " and "),
+        ("jinabert2", "position_embedding_type", json!("absolute"), "absolute"),
+        ("jinabert2", "feed_forward_type", json!("reglu"), "reglu"),
+        ("jinabert3", "rope_parameters", json!({ "rope_type": "foo" }), "foo"),
+        ("xlmroberta", "position_embedding_type", json!("rotary"), "rotary"),
         ("xlmroberta", "pad_token_id", json!(200), "max_position_embeddings"),
         ("nomicbert", "prenorm", json!(true), "a norm before each branch"),
         ("nomicbert", "moe_every_n_layers", json!(2), "a mixture of experts"),
@@ -57,7 +62,7 @@ fn a_classifier_without_its_matrix_is_refused_by_name() {
 #[test]
 fn settings_are_honoured() {
     let usual = |model: &str| shape(model, "unknown", json!(0)).expect("a shape");
-    for model in ["bert", "xlmrobertarank", "nomicbert", "modernbert", "gemmaembedding"] {
+    for model in ["bert", "xlmrobertarank", "nomicbert", "modernbert", "gemmaembedding", "jinabert2", "jinabert3"] {
         assert!(usual(model).reads_both_ways() && usual(model).head.output.is_none(), "{model}");
     }
     // Two rows of its table are those of padding.
@@ -67,6 +72,14 @@ fn settings_are_honoured() {
     // Stated is the reach to both sides together, without the token itself.
     assert_eq!(windows(&usual("modernbert")), [None, Some(5), Some(5), None]);
     assert_eq!(windows(&shape("modernbert", "local_attention", json!(128)).expect("a shape"))[1], Some(65));
+    // Most files of BERT say so; what says nothing is the same.
+    let absolute = shape("bert", "position_embedding_type", json!("absolute")).expect("a shape");
+    assert_eq!(absolute.embed.places, usual("bert").embed.places);
+    let leans = |shape: Shape<Name>| {
+        shape.mixers().filter_map(Mixer::attention).map(|attention| attention.alibi).collect::<Vec<_>>()
+    };
+    assert_eq!(leans(usual("jinabert2")), [Some(8.0); 3]);
+    assert_eq!(leans(usual("bert")), [None; 3]);
     assert_eq!(windows(&usual("gemmaembedding")), [Some(5), Some(5), Some(5), Some(5), Some(5), None]);
     assert_eq!(usual("gemmaembedding").summary.refinements.len(), 2);
     let judge = usual("modernbertrank").summary;

@@ -106,3 +106,33 @@ fn every_family_refuses_what_no_shape_has() {
         }
     }
 }
+
+/// Linear biases of any size, and forms that have none where a family's scores need them.
+#[test]
+fn biases_on_scores_that_make_no_model_are_refused_by_name() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/families/mpt");
+    let file = directory.join("model-bf16.gguf");
+    for (value, shown) in [
+        (Value::Float(-8.0), "-8"),
+        (Value::Float(f64::NAN), "max_alibi_bias"),
+        (Value::Float(1e30), "max_alibi_bias"),
+        (Value::Float(64.5), "64.5"),
+        (Value::String("eight".to_owned()), "eight"),
+        (Value::Float(0.0), "without alibi"),
+    ] {
+        refused("mpt", &file, "a bias", shown, |file| set_gguf(file, "attention.max_alibi_bias", &value));
+    }
+    refused("mpt", &file, "a limit", "clip_qkv", |file| set_gguf(file, "attention.clamp_kqv", &Value::Float(6.0)));
+    let usual = json!({ "alibi": true, "alibi_bias_max": 8 });
+    for (key, value, shown) in [
+        ("alibi", json!(false), "without alibi"),
+        ("alibi_bias_max", json!(65), "65"),
+        ("alibi_bias_max", json!("x"), "attn_config.alibi_bias_max"),
+        ("clip_qkv", json!(8), "clip_qkv"),
+        ("softmax_scale", json!(0.5), "softmax_scale"),
+    ] {
+        let mut settings = usual.clone();
+        settings[key] = value;
+        refused("mpt", &directory, key, shown, |file| set(file, &[("attn_config", settings.clone())]));
+    }
+}

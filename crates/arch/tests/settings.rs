@@ -77,6 +77,54 @@ fn bad_settings_of_layers_with_a_state_are_refused_by_name() {
 }
 
 #[test]
+fn bad_settings_of_selective_state_spaces_are_refused_by_name() {
+    let cases = [
+        ("falconmamba", "state_size", json!(257), "state_size"),
+        ("falconmamba", "state_size", json!(0), "state_size"),
+        ("falconmamba", "time_step_rank", json!("auto"), "time_step_rank"),
+        ("falconmamba", "time_step_rank", json!(1 << 20), "time_step_rank"),
+        ("falconmamba", "conv_kernel", json!(1), "conv_kernel"),
+        ("falconmamba", "intermediate_size", json!(-1), "intermediate_size"),
+        ("falconmamba", "mixer_rms_eps", json!(-1e-6), "mixer_rms_eps"),
+        ("falconmamba", "hidden_act", json!("gelu"), "activation"),
+        ("mamba", "layer_norm_epsilon", json!(2.0), "layer_norm_epsilon"),
+        ("jamba", "mamba_dt_rank", json!(0), "mamba_dt_rank"),
+        ("jamba", "mamba_expand", json!(1 << 30), "mamba_expand"),
+        ("nemotronhmoe", "moe_latent_size", json!(8), "moe_latent_size"),
+        ("nemotronhmoe", "layers_block_type", json!(["mamba", "moe", "attention", "foo"]), "foo"),
+        ("nemotronhmoe", "layers_block_type", json!(["mamba"]), "one name for each"),
+        ("nemotronhmoe", "hybrid_override_pattern", json!("ME*X"), "'X'"),
+    ];
+    for (family, key, value, part) in cases {
+        let shown = format!("{family}: {key} = {value}");
+        let error = shape(family, key, value).map(|_| ()).expect_err(&shown).to_string();
+        assert!(error.contains(part) && !error.contains('\n'), "{shown}: {error}");
+    }
+}
+
+#[test]
+fn settings_of_selective_state_spaces_are_honoured() {
+    let mixer =
+        |family: &str, key: &str, value: Json| match shape(family, key, value).expect("a shape").blocks.remove(0).mixer
+        {
+            Some(branch) => branch.op,
+            None => panic!("a mixer"),
+        };
+    let Mixer::Selective(selective) = mixer("falconmamba", "mixer_rms_eps", json!(0.25)) else { panic!("falconmamba") };
+    assert_eq!((selective.width, selective.state, selective.low.rows), (80, 8, 5));
+    assert!(selective.norms.is_some_and(|norms| norms.iter().all(|norm| norm.epsilon == 0.25)));
+    let Mixer::Selective(selective) = mixer("mamba", "intermediate_size", json!(null)) else { panic!("mamba") };
+    assert!(selective.width == 64 && selective.norms.is_none());
+    // A list of layers, and the same as letters.
+    let kinds = |shape: Shape<Name>| {
+        shape.blocks.iter().map(|block| (block.mixer.is_some(), block.ffn.is_some())).collect::<Vec<_>>()
+    };
+    let listed = kinds(shape("nemotronhmoe", "unknown", json!(0)).expect("a shape"));
+    assert_eq!(listed, [(true, false), (false, true), (true, false), (false, true)]);
+    assert_eq!(kinds(shape("nemotronhmoe", "hybrid_override_pattern", json!("ME*E")).expect("a shape")), listed);
+}
+
+#[test]
 fn bad_settings_of_experts_are_refused_by_name() {
     let cases = [
         ("n_routed_experts", json!(0)),
@@ -188,7 +236,6 @@ fn forms_that_no_shape_has_are_refused_by_name() {
         ),
         ("nemotron", "hidden_act", json!("xielu"), "nemotron: the activation \"xielu\""),
         ("phi2", "qk_layernorm", json!(true), "phi2: a norm on each head's query and key"),
-        ("baichuan", "num_hidden_layers", json!(40), "baichuan: the 13B form"),
         ("baichuan", "vocab_size", json!(125_696), "baichuan: Baichuan 2 from safetensors"),
         ("minicpm", "num_experts", json!(8), "minicpm: the form with experts"),
         ("minicpm", "scale_depth", json!(null), "minicpm: the setting scale_depth is missing"),

@@ -47,6 +47,7 @@ pub struct Numbers<'a> {
     both_ways: bool,
     soft_cap: Option<f32>,
     scale: f32,
+    alibi: Option<f32>,
     sinks: Option<&'a [f32]>,
 }
 
@@ -109,9 +110,9 @@ struct Softmax {
 
 impl<'a> From<&'a Attention<Weight>> for Numbers<'a> {
     fn from(attention: &'a Attention<Weight>) -> Self {
-        let Attention { heads, kv_heads, head_dim, window_tokens, both_ways, soft_cap, scale, .. } = *attention;
+        let Attention { heads, kv_heads, head_dim, window_tokens, both_ways, soft_cap, scale, alibi, .. } = *attention;
         let sinks = attention.sinks.as_ref().map(Weight::vector);
-        Self { heads, kv_heads, head_dim, value_dim: head_dim, window_tokens, both_ways, soft_cap, scale, sinks }
+        Self { heads, kv_heads, head_dim, value_dim: head_dim, window_tokens, both_ways, soft_cap, scale, alibi, sinks }
     }
 }
 
@@ -127,6 +128,7 @@ impl<'a> From<&'a Latent<Weight>> for Numbers<'a> {
             both_ways: false,
             soft_cap: None,
             scale: latent.scale,
+            alibi: None,
             sinks: None,
         }
     }
@@ -238,6 +240,20 @@ impl Task<'_> {
         let Numbers { window_tokens, both_ways, .. } = self.attention;
         let sees = formula::sees(window_tokens, both_ways, position, sequence.positions().end);
         sees.start as usize..sees.end as usize
+    }
+
+    /// Takes off the scores of row `row` of a tile what linear biases do. `scores` begin with that of `position`, and are so many times
+    /// as large as they are: products and differences are rounded one by one, whatever this is compiled for.
+    #[inline(always)]
+    fn lean(&self, tile: &Tile, row: usize, scores: &mut [f32], position: usize, times: f32) {
+        let Some(alibi) = self.attention.alibi else { return };
+        let row = tile.rows.start + row;
+        let head = tile.kv_head * self.group() + row % self.group();
+        let slope = formula::slope(alibi, self.attention.heads, head as u32) * times;
+        let own = self.sequence(tile).cached_tokens as i32 + (row / self.group()) as i32;
+        for (index, score) in scores.iter_mut().enumerate() {
+            *score -= slope * (position as i32 + index as i32 - own).abs() as f32;
+        }
     }
 
     /// A row's place among the heads of all tokens.
@@ -409,6 +425,7 @@ pub fn scalar(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
                     *score = formula::soft_cap(*score, cap);
                 }
             }
+            task.lean(tile, index, scores, range.start, 1.0);
             let (most, sum) = formula::exponentials(scores);
             (scratch.part.softmax.most[index], scratch.part.softmax.sums[index]) = (most, sum);
             let stored_head = &mut stored_head[..task.attention.value_dim as usize];

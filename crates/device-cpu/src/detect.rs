@@ -15,7 +15,7 @@ use crate::attend::{self, Task, Tile};
 use crate::cache::{self, HeadMut, New};
 use crate::elementwise::{self, Turn};
 use crate::product::{self, Finisher, Product};
-use crate::recurrent::{self, Convolve, Delta, Replacement, Scan};
+use crate::recurrent::{self, Convolve, Delta, Replacement, Scan, Selection};
 #[cfg(target_arch = "x86_64")]
 use crate::x86_64::{amx, avx2, avx512};
 
@@ -126,6 +126,8 @@ pub(crate) struct Compiled {
     pub convolve: unsafe fn(&Convolve<'_>, Kernels, Range<usize>),
     /// Takes a sequence's tokens into the state of one head, which no other worker does.
     pub scan: unsafe fn(&Scan<'_>, &Sequence, usize),
+    /// The same into a strip of a state whose columns decay at paces of their own.
+    pub select: unsafe fn(&Selection<'_>, &Sequence, usize),
     /// The same for the delta rule.
     pub delta: unsafe fn(&Delta<'_>, &Sequence, usize),
     /// The same for RWKV-7's rule.
@@ -158,6 +160,7 @@ static SCALAR: Compiled = Compiled {
     norm: elementwise::norm,
     convolve: recurrent::convolve,
     scan: recurrent::scan::<recurrent::Formulas>,
+    select: recurrent::select::<recurrent::Formulas>,
     // SAFETY: the formulas need no instructions but those that every CPU has.
     delta: |task, sequence, head| unsafe { recurrent::follow::<Delta<'_>, recurrent::Formulas>(task, sequence, head) },
     // SAFETY: the same.
@@ -300,6 +303,12 @@ impl Kernels {
     pub(crate) fn scan(self, task: &Scan<'_>, sequence: &Sequence, head: usize) {
         // SAFETY: `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.scan)(task, sequence, head) };
+    }
+
+    /// The same of a strip of a state whose columns decay at paces of their own.
+    pub(crate) fn select(self, task: &Selection<'_>, sequence: &Sequence, strip: usize) {
+        // SAFETY: `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.select)(task, sequence, strip) };
     }
 
     /// The same for the delta rule.

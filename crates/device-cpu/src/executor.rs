@@ -120,6 +120,7 @@ impl Executor for CpuExecutor {
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
         assert_eq!(choices.len(), self.rows, "one choice for every output row");
+        Choice::assert_none_draws(choices);
         self.tokens.clear();
         if self.shape.head.output.is_none() {
             self.tokens.resize(self.rows, None);
@@ -128,11 +129,15 @@ impl Executor for CpuExecutor {
         let vocab = self.shape.vocab as usize;
         let logits = &self.cpu.buffer(Buffer::Logits)[..self.rows * vocab];
         self.tokens.extend(choices.iter().zip(logits.chunks_exact(vocab)).map(|(choice, row)| match choice {
-            Choice::Nothing | Choice::Logits => None,
+            Choice::Nothing | Choice::Draw(_) | Choice::Logits => None,
             Choice::Greedy { mask } => greedy(row, *mask),
         }));
         let wanted = choices.iter().any(|choice| matches!(choice, Choice::Logits));
         Ok(Sampled { tokens: &self.tokens, logits: if wanted { logits } else { &[] } })
+    }
+
+    fn draws(&self) -> bool {
+        false
     }
 
     fn rows(&mut self) -> Result<&[f32], DeviceError> {

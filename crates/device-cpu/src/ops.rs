@@ -1,8 +1,8 @@
 //! The CPU's operations: activations in memory, work shared over the pool.
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Parallel, Shape,
-    Shared, StateSpace, TimeMix,
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Parallel,
+    Selective, Shape, Shared, StateSpace, TimeMix,
 };
 use kauri_device::memory::{self, Run};
 use kauri_device::rope::{Angles, Frequencies};
@@ -437,6 +437,12 @@ impl Ops for Cpu {
         self.states[block].scan(&mut self.pool, self.products.kernels(), space, &self.batch, buffers);
     }
 
+    fn select(&mut self, block: usize, selective: &Selective<Weight>) {
+        use Buffer::{Channels, Key, Mixed, Query, Steps};
+        let buffers = several(&mut self.buffers, [Channels, Steps, Key, Query, Mixed]);
+        self.states[block].select(&mut self.pool, self.products.kernels(), selective, &self.batch, buffers);
+    }
+
     fn shift(&mut self, block: usize, side: Side, from: Buffer) {
         let buffers = several(&mut self.buffers, [from, Buffer::Change]);
         self.states[block].shift(&mut self.pool, side, &self.batch, self.hidden, buffers);
@@ -611,6 +617,7 @@ fn recurrent_head(mixer: &Mixer<Weight>) -> u32 {
     match mixer {
         Mixer::Attention(_) | Mixer::Latent(_) | Mixer::ShortConv(_) => 0,
         Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => space.head_dim,
+        Mixer::Selective(selective) => selective.width,
         Mixer::GatedDelta(delta) => delta.value_dim,
         Mixer::TimeMix(mix) => mix.head_dim,
     }

@@ -10,8 +10,8 @@ use std::ops::Range;
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles,
-    offsets,
+    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, STREAMS,
+    Scratch, Tiles, offsets,
 };
 use crate::quant::written_out;
 use crate::vector::Vector;
@@ -36,7 +36,7 @@ pub enum Scales {
     /// Whole numbers, times a number of the block's. The products of a span's values with activations, times them, add up to less than
     /// 2^24: sums are exact as numbers.
     Small,
-    /// The same but larger, under 2^31: sums are exact as integers.
+    /// The same but larger, under 2^31: sums are exact as integers, those of two groups as numbers, too.
     Large,
 }
 
@@ -209,6 +209,8 @@ struct Meeting<'a, V: Vector, U> {
     /// Weights that are asked for meanwhile, as many as are met, from line `line` on.
     ahead: Ahead,
     line: usize,
+    /// Where those lines of each stream begin.
+    streams: [*const u8; STREAMS],
     // Each array on its own: where the compiler cannot keep one in registers, it still can the others.
     sums: &'a mut [[V::Int; GROUPS_MAX]; 2],
     scales: &'a mut [V::Float; GROUPS_MAX],
@@ -229,12 +231,21 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
         unsafe {
             // A few lines at a time: a core waits for few of them, and stands still with more.
             for line in index * lines / calls..(index + 1) * lines / calls {
-                V::prefetch(self.ahead.line(self.line + line).cast());
+                // Where a stream has many, each is found from its first.
+                let place = if lines >= 4 * STREAMS {
+                    self.streams[line % STREAMS].wrapping_add(line / STREAMS * LINE)
+                } else {
+                    self.ahead.line(self.line + line)
+                };
+                V::prefetch(place.cast());
             }
             let x = V::word(self.x.add(index * 4).cast::<u32>().read_unaligned());
             let weights = if U::Form::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes };
             let sum = self.sums[way].get_unchecked_mut(group);
             *sum = dot::<V, U::Form>(*sum, weights, x);
+            if !matches!(U::Form::SCALES, Scales::Numbers) {
+                *sum = V::settled(*sum);
+            }
         }
     }
 
@@ -406,9 +417,13 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
             // SAFETY: the caller's contract is the same, and the part has the groups and the span.
             unsafe {
                 let mut partial = [[Partial::<V>::zero(); T]; R];
-                for number in numbers.clone() {
-                    ahead.ask::<V>(each);
-                    group::<V, F, R, T>(part.columns, panel, input, number, &mut partial);
+                for number in numbers.clone().step_by(const { together::<V, F>() }) {
+                    written_out!(index in [0, 1] {
+                        if index < const { together::<V, F>() } {
+                            ahead.ask::<V>(each);
+                            group::<V, F, R, T>(part.columns, panel, input, (number, index), &mut partial);
+                        }
+                    });
                 }
                 for r in 0..R {
                     let block = match scales::<V, F>() {
@@ -450,7 +465,7 @@ const fn has_own_minimums<V: Vector, F: Form>() -> bool {
 #[derive(Clone, Copy)]
 struct Partial<V: Vector> {
     number: V::Float,
-    /// Instead of it, where scales are large whole numbers.
+    /// Instead of it, where scales are large whole numbers: the number is that of every other group until the next comes.
     integer: V::Int,
 }
 
@@ -465,13 +480,13 @@ impl<V: Vector> Partial<V> {
         unsafe { Self { number: V::float(0.0), integer: V::int(0) } }
     }
 
-    /// Adds a group's. `parts` are the integer, the scale and the minimum; `sum` is where the sum of its activations stands, if there are
-    /// minimums.
+    /// Adds group number `group`'s. `parts` are the integer, the scale and the minimum; `sum` is where the sum of its activations stands, if
+    /// there are minimums.
     ///
     /// # Safety
-    /// It stands there; the CPU has the instructions of `V`.
+    /// It stands there; the CPU has the instructions of `V`; groups come in order, and an even number of them.
     #[inline(always)]
-    unsafe fn add<F: Form>(&mut self, sum: *const f32, parts: (V::Int, V::Float, V::Float)) {
+    unsafe fn add<F: Form>(&mut self, group: usize, sum: *const f32, parts: (V::Int, V::Float, V::Float)) {
         let (integer, scale, minimum) = parts;
         // SAFETY: the caller's contract is the same.
         unsafe {
@@ -483,8 +498,11 @@ impl<V: Vector> Partial<V> {
                     }
                 }
                 Scales::Small => self.number = V::mul_add(V::to_float(integer), scale, self.number),
+                // Two groups as numbers: products of integers are dearer.
+                Scales::Large if group.is_multiple_of(2) => self.number = V::mul(V::to_float(integer), scale),
                 Scales::Large => {
-                    self.integer = V::add_ints(self.integer, V::mul_ints(integer, V::to_int(scale)));
+                    let both = V::mul_add(V::to_float(integer), scale, self.number);
+                    self.integer = V::add_ints(self.integer, V::to_int(both));
                 }
             }
         }
@@ -517,7 +535,13 @@ pub struct Input {
     width: usize,
 }
 
-/// Adds the products of one group of columns, up to the scale of its activations.
+/// Groups that are added up as one.
+const fn together<V: Vector, F: Form>() -> usize {
+    if matches!(scales::<V, F>(), Scales::Large) { 2 } else { 1 }
+}
+
+/// Adds the products of group number `first + index` of the columns, up to the scale of its activations; `index` is that among those that are
+/// added up as one.
 ///
 /// # Safety
 /// The panel and the input hold `columns` columns, and the group; the CPU has the instructions of `V`.
@@ -526,13 +550,14 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
     columns: usize,
     panel: &Panel,
     input: &Input,
-    number: usize,
+    (first, index): (usize, usize),
     partial: &mut [[Partial<V>; T]; R],
 ) {
-    let (together, first) = (number * F::GROUP / activation::GROUP, number * F::GROUP % activation::GROUP);
+    let number = first + index;
+    let (block, inside) = (number * F::GROUP / activation::GROUP, number * F::GROUP % activation::GROUP);
     // SAFETY: panel and input have the group, of `F::GROUP` columns.
     unsafe {
-        let values = input.values.add(together * input.width * activation::GROUP + first);
+        let values = input.values.add(block * input.width * activation::GROUP + inside);
         let mut sum = [[V::int(0); T]; R];
         for t in 0..T {
             let begun = begun::<V, F>(input, number * input.width + t);
@@ -541,17 +566,17 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
             }
         }
         // The weights of four columns meet all tokens before the next: many sums that do not wait for each other.
-        for index in 0..F::GROUP / 4 {
+        for four in 0..F::GROUP / 4 {
             let mut weights = [V::byte(0); R];
             for r in 0..R {
-                let column = r * columns + number * F::GROUP + index * 4;
+                let column = r * columns + number * F::GROUP + four * 4;
                 weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
                 if F::WIDE && V::SIGNED {
                     weights[r] = V::xor(weights[r], V::byte(0x80));
                 }
             }
             for t in 0..T {
-                let x = V::word(values.add(t * activation::GROUP + index * 4).cast::<u32>().read_unaligned());
+                let x = V::word(values.add(t * activation::GROUP + four * 4).cast::<u32>().read_unaligned());
                 for r in 0..R {
                     sum[r][t] = dot::<V, F>(sum[r][t], weights[r], x);
                 }
@@ -567,7 +592,7 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
             };
             for t in 0..T {
                 let sums = input.sums.add(number * input.width + t);
-                partial[r][t].add::<F>(sums, (sum[r][t], scale, minimum));
+                partial[r][t].add::<F>(index, sums, (sum[r][t], scale, minimum));
             }
         }
     }
@@ -602,6 +627,7 @@ unsafe fn meet<V: Vector, U: Unpack>(
             x: input.values.add(number * U::COLUMNS),
             ahead,
             line,
+            streams: ahead.from(line),
             sums: &mut sums,
             scales: &mut scales,
             minimums: &mut minimums,
@@ -617,7 +643,7 @@ unsafe fn meet<V: Vector, U: Unpack>(
             if group < groups {
                 let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
                 let sums = input.sums.add(number * groups + group);
-                partial[group * U::Form::GROUP / SPAN].add::<U::Form>(sums, parts);
+                partial[group * U::Form::GROUP / SPAN].add::<U::Form>(group, sums, parts);
             }
         });
         for span in 0..SPANS_MAX {

@@ -135,7 +135,7 @@ pub struct Ahead {
 }
 
 /// Streams of memory.
-const STREAMS: usize = 4;
+pub const STREAMS: usize = 4;
 
 impl Ahead {
     /// Those of the strip that follows `stored` in memory, which has as many bytes.
@@ -171,6 +171,16 @@ impl Ahead {
             unsafe { V::prefetch(self.line(line).cast()) };
         }
         self.lines.0 = end;
+    }
+
+    /// Where line number `line` begins and the next ones of the other streams: those behind each follow it in memory.
+    #[inline(always)]
+    pub fn from(self, line: usize) -> [*const u8; STREAMS] {
+        let mut streams = [self.start; STREAMS];
+        for (stream, start) in streams.iter_mut().enumerate() {
+            *start = self.line(line + stream);
+        }
+        streams
     }
 
     /// Where line number `line` begins.

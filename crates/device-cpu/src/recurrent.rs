@@ -4,6 +4,7 @@
 //! channels and heads, which have nothing to do with each other. The states of a head stand sixteen values of its input side by
 //! side, so that what it gives is lanes of a vector and no sum runs across them.
 
+mod selective;
 mod states;
 mod time_mix;
 
@@ -19,6 +20,7 @@ use crate::elementwise;
 use crate::pool::{Disjoint, Pool};
 use crate::vector::{self, Vector};
 
+pub(crate) use selective::{Selection, select};
 pub(crate) use states::States;
 pub(crate) use time_mix::{Replaced, Replacement, pass_by};
 

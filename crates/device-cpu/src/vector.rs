@@ -81,8 +81,6 @@ pub unsafe trait Vector: Copy {
     unsafe fn int(value: i32) -> Self::Int;
     /// Sum; wraps.
     unsafe fn add_ints(a: Self::Int, b: Self::Int) -> Self::Int;
-    /// Product; wraps.
-    unsafe fn mul_ints(a: Self::Int, b: Self::Int) -> Self::Int;
     /// Integers to numbers.
     unsafe fn to_float(value: Self::Int) -> Self::Float;
     /// Whole numbers of less than 24 bits to integers.
@@ -134,6 +132,13 @@ pub unsafe trait Vector: Copy {
     unsafe fn gather(base: *const u8, offsets: &[i32; 16]) -> Self::Bytes;
     /// Sixteen bytes of each row: the first four of every row, the next four, and so on.
     unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [Self::Bytes; 4];
+
+    /// The same, computed before what follows is read: where a sum waits in a register, the compiler would else read all that a block
+    /// takes first, and put it aside in memory.
+    #[inline(always)]
+    unsafe fn settled(sum: Self::Int) -> Self::Int {
+        sum
+    }
 
     /// Adds, in each row, the products of its four unsigned bytes with its four signed bytes in `x`. Exact, as the next two are: no sum on
     /// the way saturates.

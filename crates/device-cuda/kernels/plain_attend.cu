@@ -199,14 +199,20 @@ struct Attention {
     int window;
     int both_ways;
     float scale;
-    // None where it is not positive.
-    float cap;
-    int unused;
+    // None where they are not positive.
+    float cap, alibi;
 };
 
 static const int WARPS = 4;
 // Values of a head at most: 32 lanes by so many.
 static const int PARTS = 16;
+
+// What linear biases take off a score for every token between.
+DEVICE float slope_of(const Attention &a, int head) {
+    int power = 1 << (31 - __clz(a.heads));
+    float step = head < power ? (float)(head + 1) / power : (float)(2 * (head - power) + 1) / (2 * power);
+    return exp2f(-a.alibi * step);
+}
 
 // mixed[t][h] = softmax(scale * query[t][h] K^T) V.
 //
@@ -229,7 +235,7 @@ DEVICE void attend(Batch &batch, const float *query, float *mixed, const u8 *key
     int to = !a.both_ways ? token.position + 1
              : a.window > token.end - token.position ? token.end
                                                      : min(token.end, token.position + a.window);
-    float most = -INFINITE, total = 0.0f, parts[PARTS] = {};
+    float slope = slope_of(a, head), most = -INFINITE, total = 0.0f, parts[PARTS] = {};
     for (int first = from + 32 * warp; first < to; first += 32 * WARPS) {
         int seen = first + lane, here = min(32, to - first);
         float score = -INFINITE;
@@ -240,6 +246,7 @@ DEVICE void attend(Batch &batch, const float *query, float *mixed, const u8 *key
             for (int i = 0; i < a.key; i++) dot = fmaf(own[i], cached<KIND>(keys, key_scales, place, key_row, i), dot);
             score = dot * a.scale;
             if (a.cap > 0.0f) score = a.cap * tanhf(score / a.cap);
+            if (a.alibi > 0.0f) score -= slope * (float)abs(seen - token.position);
         }
         float larger = fmaxf(most, warp_max(score)), kept = most == -INFINITE ? 0.0f : expf(most - larger);
         float weight = seen < to ? expf(score - larger) : 0.0f;

@@ -85,6 +85,37 @@ KERNEL scan(Batch batch, const float *channels, const float *steps, float *mixed
         if (32 * i + lane < columns) kept[32 * i + lane] = state[i];
 }
 
+// One channel of a selective state space each of whose columns decays at a pace of its own, by a warp, COLUMNS columns of the state a lane.
+//
+// grid (width / 4, sequences), 4 warps.
+KERNEL selective(Batch batch, const float *channels, const float *steps, const float *b, const float *c, float *mixed, float *states,
+                 const float *decay, const float *skip, int width, int columns) {
+    int lane = threadIdx.x % 32, channel = blockIdx.x * 4 + threadIdx.x / 32;
+    if ((int)blockIdx.y >= batch.counts[2] || channel >= width) return;
+    Sequence s = batch.sequences[blockIdx.y];
+    float *kept = states + ((size_t)s.slot * width + channel) * columns;
+    float state[COLUMNS];
+#pragma unroll
+    for (int i = 0; i < COLUMNS; i++)
+        state[i] = s.cached > 0 && 32 * i + lane < columns ? kept[32 * i + lane] : 0.0f;
+    for (int t = s.first; t < s.first + s.count; t++) {
+        float step = softplus(steps[(size_t)t * width + channel]), x = channels[(size_t)t * width + channel], taken = step * x, sum = 0.0f;
+#pragma unroll
+        for (int i = 0; i < COLUMNS; i++) {
+            int column = 32 * i + lane;
+            if (column >= columns) break;
+            float keep = expf(step * decay[(size_t)channel * columns + column]);
+            state[i] = state[i] * keep + taken * b[(size_t)t * columns + column];
+            sum += state[i] * c[(size_t)t * columns + column];
+        }
+        sum = warp_sum(sum);
+        if (lane == 0) mixed[(size_t)t * width + channel] = sum + skip[channel] * x;
+    }
+#pragma unroll
+    for (int i = 0; i < COLUMNS; i++)
+        if (32 * i + lane < columns) kept[32 * i + lane] = state[i];
+}
+
 // One head of the gated delta rule by a block: a thread for a value, which goes through its column of the state.
 //
 // grid (heads, sequences), value_dim threads or more, in whole warps; shared memory for a key and a query, and for the state

@@ -1,11 +1,6 @@
 // The choice of tokens.
 #include "plain.cuh"
-
-// A value as a number whose order is that of the values; both zeros are the same. Never 0.
-DEVICE u32 ordered(float value) {
-    u32 bits = __float_as_uint(value + 0.0f);
-    return bits >> 31 ? ~bits : bits | 0x80000000u;
-}
+#include "sample.cuh"
 
 // The most likely token of every row, the first among equals, among those whose bit is set; ~0 where there is none.
 // `masks` is (rows, words); a row that has no mask has none in `masked`, which is null where no row has one. `best` (rows) and `arrived`

@@ -32,6 +32,7 @@ pub(crate) struct Scores {
     both_ways: bool,
     scale: f32,
     soft_cap: Option<f32>,
+    alibi: Option<f32>,
     sinks: u64,
 }
 
@@ -47,6 +48,7 @@ impl From<&Attention<Resident>> for Scores {
             both_ways: attention.both_ways,
             scale: attention.scale,
             soft_cap: attention.soft_cap,
+            alibi: attention.alibi,
             sinks: attention.sinks.map_or(0, |sinks| sinks.at),
         }
     }
@@ -64,6 +66,7 @@ impl From<&Latent<Resident>> for Scores {
             both_ways: false,
             scale: latent.scale,
             soft_cap: None,
+            alibi: None,
             sinks: 0,
         }
     }
@@ -74,13 +77,14 @@ impl Scores {
     fn words(&self) -> [u64; 5] {
         let pair = |a: usize, b: usize| a as u64 | (b as u64) << 32;
         let window = self.window_tokens.map_or(i32::MAX as usize, |tokens| tokens.min(i32::MAX as u32) as usize);
-        let (scale, cap) = (self.scale.to_bits() as usize, self.soft_cap.unwrap_or(0.0).to_bits() as usize);
+        let bits = |number: f32| number.to_bits() as usize;
+        let [cap, alibi] = [self.soft_cap, self.alibi].map(|number| bits(number.unwrap_or(0.0)));
         [
             pair(self.key, self.value),
             pair(self.value_start, self.heads),
             pair(self.kv_heads, window),
-            pair(usize::from(self.both_ways), scale),
-            pair(cap, 0),
+            pair(usize::from(self.both_ways), bits(self.scale)),
+            pair(cap, alibi),
         ]
     }
 }
@@ -142,7 +146,10 @@ fn is_fast(cuda: &Cuda, cache: &Cache, scores: &Scores) -> bool {
         "q8" => dim.is_multiple_of(32),
         _ => false,
     };
-    let shaped = scores.value_start == 0 && scores.value == dim && [64, 80, 96, 128, 192, 256].contains(&dim);
+    let shaped = scores.value_start == 0
+        && scores.alibi.is_none()
+        && scores.value == dim
+        && [64, 80, 96, 128, 192, 256].contains(&dim);
     !cuda.exact && kept && shaped
 }
 

@@ -1,15 +1,14 @@
 //! The GPU as an executor: a step of next tokens is recorded once for each size and replayed; any other is started kernel by kernel.
 
-use std::sync::Arc;
-
 use kauri_arch::{Ffn, Shape};
 use kauri_device::{
     Batch, Buffer, Ceilings, Choice, DeviceError, Ends, Executor, Memory, OpCost, Plan, Sampled, Stage, Weight, forward,
 };
 
 use crate::ceilings;
+use crate::choose::Chooser;
 use crate::detect::{Device, lost, no_room};
-use crate::driver::{Allocation, Arg, Failure, Gpu, Grid, Pinned, Recording};
+use crate::driver::{Failure, Pinned, Recording};
 use crate::ops::{Arithmetic, Cuda};
 use crate::resident::Resident;
 use crate::step;
@@ -20,9 +19,6 @@ const RECORDED_TOKENS_MAX: usize = 512;
 /// Steps of so many tokens at most are recorded a second time, for sequences that are no longer than this: with fewer blocks for their attention.
 const SHORT_STEP_TOKENS: usize = 8;
 const SHORT_TOKENS: usize = 1024;
-
-/// Blocks that look for the likeliest tokens of a step at most, together.
-const BLOCKS_A_CHOICE: usize = 128;
 
 /// A model on a GPU.
 pub struct CudaExecutor {
@@ -77,7 +73,7 @@ impl CudaExecutor {
         let mut executor = Self {
             recordings: (0..sizes).map(|_| None).collect(),
             short: (0..sizes.min(bucket(SHORT_STEP_TOKENS) + 1)).map(|_| None).collect(),
-            chooser: Chooser::new(&cuda.gpu, &plan, cuda.vocab)?,
+            chooser: Chooser::new(device, plan.batch_outputs as usize, cuda.vocab)?,
             cuda,
             shape: resident,
             ends,
@@ -184,7 +180,8 @@ impl Executor for CudaExecutor {
         };
         self.cuda.gpu.bind().map_err(lost)?;
         let logits = self.cuda.at(Buffer::Logits);
-        self.chooser.choose(&self.cuda, choices, logits, &mut self.tokens).map_err(lost)?;
+        let count = self.cuda.count(Buffer::Logits);
+        self.chooser.choose(count, logits, choices, &mut self.tokens).map_err(lost)?;
         if !choices.iter().any(|choice| matches!(choice, Choice::Logits)) {
             return Ok(Sampled { tokens: &self.tokens, logits: &[] });
         }
@@ -196,6 +193,10 @@ impl Executor for CudaExecutor {
         let pinned = self.logits.as_mut().expect("made above");
         self.cuda.gpu.fetch(logits, pinned, bytes).map_err(lost)?;
         Ok(Sampled { tokens: &self.tokens, logits: pinned.floats(self.rows * vocab) })
+    }
+
+    fn draws(&self) -> bool {
+        self.shape.head.output.is_some()
     }
 
     fn rows(&mut self) -> Result<&[f32], DeviceError> {
@@ -252,89 +253,5 @@ impl Stage for CudaExecutor {
     fn hand_on(&mut self, buffer: Buffer, values: &mut [f32]) -> Result<(), DeviceError> {
         self.cuda.gpu.bind().map_err(lost)?;
         self.cuda.read(buffer, values)
-    }
-}
-
-/// Chooses tokens on the device: only their ids come back.
-struct Chooser {
-    gpu: Arc<Gpu>,
-    staged: Pinned,
-    /// (outputs, words): a bit a token.
-    masks: Allocation,
-    /// (outputs): whether a row has a mask.
-    masked: Allocation,
-    chosen: Allocation,
-    /// (outputs): what the blocks of a row have found so far, and how many have come; zeros between launches.
-    best: Allocation,
-    arrived: Allocation,
-    words: usize,
-}
-
-impl Chooser {
-    fn new(gpu: &Arc<Gpu>, plan: &Plan, vocab: usize) -> Result<Self, DeviceError> {
-        let (rows, words) = (plan.batch_outputs as usize, vocab.div_ceil(32));
-        let bytes = 4 * rows * (words + 1);
-        let room = no_room("masks", bytes as u64);
-        let staged = gpu.pin(bytes).map_err(&room)?;
-        let masks = gpu.allocate(4 * rows * words).map_err(&room)?;
-        let masked = gpu.allocate(4 * rows).map_err(&room)?;
-        let chosen = gpu.allocate(4 * rows).map_err(&room)?;
-        let (best, arrived) = (gpu.allocate(8 * rows).map_err(&room)?, gpu.allocate(4 * rows).map_err(&room)?);
-        gpu.set(&best, 0).and(gpu.set(&arrived, 0)).map_err(lost)?;
-        Ok(Self { gpu: gpu.clone(), staged, masks, masked, chosen, best, arrived, words })
-    }
-
-    /// The token of every row that is to be chosen here, when it is there.
-    fn choose(
-        &mut self,
-        cuda: &Cuda,
-        choices: &[Choice<'_>],
-        logits: u64,
-        tokens: &mut Vec<Option<u32>>,
-    ) -> Result<(), Failure> {
-        if !choices.iter().any(|choice| matches!(choice, Choice::Greedy { .. })) {
-            tokens.resize(choices.len(), None);
-            return Ok(());
-        }
-        let masked = if self.send(choices)? { self.masked.at() } else { 0 };
-        let arguments = [cuda.count(Buffer::Logits), logits, self.masks.at(), masked].map(Arg::from);
-        let places = [self.best.at(), self.arrived.at(), self.chosen.at()].map(Arg::from);
-        let arguments = [&arguments[..], &[cuda.vocab.into()], &places].concat();
-        let share = (BLOCKS_A_CHOICE / choices.len()).max(1);
-        self.gpu.launch("greedy", Grid::new([share, choices.len(), 1], 256), &arguments)?;
-        let bytes = 4 * choices.len();
-        self.gpu.fetch(self.chosen.at(), &mut self.staged, bytes)?;
-        let chosen = self.staged.bytes_mut()[..bytes].as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
-        tokens.extend(choices.iter().zip(chosen).map(|(choice, token)| match choice {
-            Choice::Nothing | Choice::Logits => None,
-            Choice::Greedy { .. } => Some(token).filter(|&token| token != u32::MAX),
-        }));
-        Ok(())
-    }
-
-    /// Sends the masks that there are, and which rows have one; says whether any has.
-    fn send(&mut self, choices: &[Choice<'_>]) -> Result<bool, Failure> {
-        // What was staged before was waited for when its tokens came back.
-        let (flags, masks) = self.staged.bytes_mut().split_at_mut(4 * choices.len());
-        let mut any = false;
-        for (row, (choice, flag)) in choices.iter().zip(flags.as_chunks_mut::<4>().0).enumerate() {
-            let mask = match choice {
-                Choice::Greedy { mask } => *mask,
-                Choice::Nothing | Choice::Logits => None,
-            };
-            *flag = u32::from(mask.is_some()).to_le_bytes();
-            let Some(mask) = mask else { continue };
-            any = true;
-            // Tokens past the end of a mask are not allowed.
-            let words = mask.iter().copied().chain(std::iter::repeat(0));
-            let to = masks[4 * row * self.words..].as_chunks_mut::<4>().0.iter_mut().take(self.words);
-            to.zip(words).for_each(|(to, word)| *to = word.to_le_bytes());
-        }
-        let flag_bytes = 4 * choices.len();
-        if any {
-            self.gpu.send(&self.staged, 0, flag_bytes, self.masked.at())?;
-            self.gpu.send(&self.staged, flag_bytes, 4 * self.words * choices.len(), self.masks.at())?;
-        }
-        Ok(any)
     }
 }

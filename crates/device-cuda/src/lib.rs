@@ -6,6 +6,7 @@
 mod attend;
 mod cache;
 mod ceilings;
+mod choose;
 mod codes;
 mod detect;
 mod driver;
@@ -23,6 +24,7 @@ mod stream;
 mod structure;
 mod wide;
 
+pub use choose::Chooser;
 pub use detect::Device;
 pub use driver::{Unavailable, Version};
 pub use executor::CudaExecutor;

@@ -559,7 +559,7 @@ fn narrow_structure(
             .place(part.to + 4 * (few.start * part.stride) as u64)
             .int(weight.rows as usize)
             .int(part.stride)
-            .int(weight.weight.quant.ggml().unwrap_or(u32::MAX) as usize)
+            .int(type_number(weight.weight.quant))
             .int(first);
         first_block += part.blocks(few);
     }
@@ -631,6 +631,11 @@ fn launch_narrow(
         return cuda.launch(&format!("{kind}{name}_turned"), grid, &[structure.into()]);
     }
     cuda.launch(&format!("{kind}{name}_t{}", few.room), grid, &[structure.into()]);
+}
+
+/// A type's number in a launch of several; types that are in none of these have none.
+fn type_number(quant: Quant) -> usize {
+    quant.ggml().map_or(0, |number| number as usize)
 }
 
 /// The ending of the kernels for a type.

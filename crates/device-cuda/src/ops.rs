@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kauri_arch::{
     Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Linear, Mixer, Moe, Norm, RopeStyle,
-    Shape, StateSpace, TimeMix,
+    Selective, Shape, StateSpace, TimeMix,
 };
 use kauri_device::rope::Frequencies;
 use kauri_device::{
@@ -548,6 +548,10 @@ impl Ops for Cuda {
         recurrent::scan(self, block, space);
     }
 
+    fn select(&mut self, block: usize, selective: &Selective<Resident>) {
+        recurrent::select(self, block, selective);
+    }
+
     fn shift(&mut self, block: usize, side: Side, from: Buffer) {
         recurrent::shift(self, block, side, from);
     }
@@ -698,6 +702,7 @@ fn unsupported(shape: &Shape<Weight>) -> Result<(), DeviceError> {
         }
         let (columns, width) = match mixer {
             Mixer::StateSpace(space) => (space.state, 0),
+            Mixer::Selective(selective) => (selective.state, 0),
             Mixer::Parallel(parallel) => (parallel.space.state, 0),
             Mixer::GatedDelta(delta) => (0, delta.value_dim),
             Mixer::TimeMix(mix) => (0, mix.head_dim),

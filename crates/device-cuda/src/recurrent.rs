@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kauri_arch::{Convolution, GatedDelta, State, StateSpace, TimeMix};
+use kauri_arch::{Convolution, GatedDelta, Selective, State, StateSpace, TimeMix};
 use kauri_device::{Buffer, Plan, Side};
 
 use crate::driver::{Allocation, Arg, Failure, Gpu, Grid};
@@ -105,6 +105,28 @@ pub(crate) fn scan(cuda: &Cuda, block: usize, space: &StateSpace<Resident>) {
     ];
     let blocks = [(space.head_dim as usize).div_ceil(4), space.heads as usize, cuda.sequences];
     cuda.launch("scan", Grid::new(blocks, 128), &arguments);
+}
+
+/// See [`kauri_device::Ops::select`].
+pub(crate) fn select(cuda: &Cuda, block: usize, selective: &Selective<Resident>) {
+    use Buffer::{Channels, Key, Mixed, Query, Steps};
+    let batch = cuda.step.batch();
+    let [channels, steps, b, c, mixed] = [Channels, Steps, Key, Query, Mixed].map(|buffer| Arg::from(cuda.at(buffer)));
+    let arguments = [
+        (&batch).into(),
+        channels,
+        steps,
+        b,
+        c,
+        mixed,
+        cuda.states[block].recurrent.at().into(),
+        selective.decay.at.into(),
+        selective.skip.at.into(),
+        selective.width.into(),
+        selective.state.into(),
+    ];
+    let blocks = [(selective.width as usize).div_ceil(4), cuda.sequences, 1];
+    cuda.launch("selective", Grid::new(blocks, 128), &arguments);
 }
 
 /// See [`kauri_device::Ops::delta`].

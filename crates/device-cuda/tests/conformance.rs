@@ -1,6 +1,9 @@
 //! The GPU's kernels against the reference device, and recorded steps against started ones. Skipped, with the reason, where there
 //! is no GPU or no kernels were built.
 
+#[path = "conformance/choices.rs"]
+mod choices;
+
 use std::cell::OnceCell;
 
 use kauri_arch::Shape;

@@ -20,6 +20,8 @@ struct Args {
     // None where it is not positive.
     cap: f32,
     sinks: u32,
+    // None where it is not positive.
+    alibi: f32,
 }
 
 var<immediate> args: Args;
@@ -61,6 +63,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     // As many threads to four values as there are: each takes its share of the positions.
     let spread = max(1u, THREADS / value_fours);
     let share_of = thread / value_fours;
+    let slope = slope_of(head);
     var most = LEAST;
     var total = 0.0;
     var sums: array<vec4<f32>, FOURS>;
@@ -82,6 +85,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             score = sum * args.scale;
             if (args.cap > 0.0) {
                 score = args.cap * hyperbolic_tangent(score / args.cap);
+            }
+            if (args.alibi > 0.0) {
+                score -= slope * abs(f32(i32(first + thread) - i32(token.y)));
             }
         }
         let larger = max(most, workgroup_max(score, thread));
@@ -136,6 +142,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             }
         }
     }
+}
+
+// What linear biases take off a score for every token between.
+fn slope_of(head: u32) -> f32 {
+    let power = 1u << firstLeadingBit(args.heads);
+    let step = select(f32(2u * (head - power) + 1u) / f32(2u * power), f32(head + 1u) / f32(power), head < power);
+    return exp2(-args.alibi * step);
 }
 
 fn value_of(at: u32, is_there: bool) -> f32 {

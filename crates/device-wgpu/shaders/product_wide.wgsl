@@ -3,25 +3,6 @@
 // A workgroup makes 64 by 64 outputs: 32 columns at a time of as many rows of the matrix and of the buffer are brought to its memory,
 // the matrix's unpacked on the way, and each thread has four by four sums. grid (rows of the matrix / 64, rows of the buffer / 64).
 
-struct Args {
-    tokens: u32,
-    columns: u32,
-    from_at: u32,
-    adds: u32,
-    added: f32,
-    // Bytes: where the matrix begins, and of a row.
-    at: u32,
-    row_bytes: u32,
-    rows: u32,
-    // Where the first output goes, and values from one row of the output to the next.
-    to: u32,
-    stride: u32,
-    bias: u32,
-    quant: u32,
-}
-
-var<immediate> args: Args;
-
 // A column after the other, four rows a place.
 var<workgroup> weights_tile: array<vec4<f32>, 512>;
 var<workgroup> inputs_tile: array<vec4<f32>, 512>;
@@ -94,19 +75,4 @@ fn put_four(token: u32, row: u32, sums: vec4<f32>) {
     put_one(token, row + 1u, sums.y);
     put_one(token, row + 2u, sums.z);
     put_one(token, row + 3u, sums.w);
-}
-
-fn put_one(token: u32, row: u32, sum: f32) {
-    if (token >= args.tokens || row >= args.rows) {
-        return;
-    }
-    var y = sum;
-    if (args.bias != NOTHING) {
-        y += vector(args.bias + row);
-    }
-    let at = args.to + token * args.stride + row;
-    if (args.adds != 0u) {
-        y = arena[at] + args.added * y;
-    }
-    arena[at] = y;
 }

@@ -22,6 +22,7 @@ pub(crate) struct Scores {
     both_ways: bool,
     scale: f32,
     soft_cap: Option<f32>,
+    alibi: Option<f32>,
     sinks: Option<usize>,
 }
 
@@ -37,6 +38,7 @@ impl From<&Attention<Resident>> for Scores {
             both_ways: attention.both_ways,
             scale: attention.scale,
             soft_cap: attention.soft_cap,
+            alibi: attention.alibi,
             sinks: attention.sinks.map(|sinks| sinks.at),
         }
     }
@@ -54,6 +56,7 @@ impl From<&Latent<Resident>> for Scores {
             both_ways: false,
             scale: latent.scale,
             soft_cap: None,
+            alibi: None,
             sinks: None,
         }
     }
@@ -68,6 +71,7 @@ pub(crate) fn attend(wgpu: &mut Wgpu, block: usize, scores: &Scores) {
     let sizes = [scores.heads, scores.kv_heads, scores.key, scores.value_row, scores.value_start, window];
     let words = sizes.into_iter().fold(words, Words::int).int(usize::from(scores.both_ways));
     let words = words.float(scores.scale).float(scores.soft_cap.unwrap_or(0.0)).int(or_nothing(scores.sinks));
+    let words = words.float(scores.alibi.unwrap_or(0.0));
     let kernel = Kernel::cached(Entry::Attend, kept.kind);
     let sides = if scores.value_start > 0 { 1 } else { 2 };
     let head_bytes = kept.kind.head_bytes(scores.key as u32) as usize * scores.kv_heads;

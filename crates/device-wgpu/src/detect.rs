@@ -5,8 +5,9 @@ use std::sync::Arc;
 use kauri_device::DeviceError;
 
 use crate::driver::{Failure, Gpu, WORDS_MAX, ready};
-use crate::shader::Lanes;
-use crate::sums;
+use crate::matmul::WIDE_FROM;
+use crate::shader::{Lanes, Unit};
+use crate::{sums, units};
 
 /// A GPU that is ready to hold models.
 #[derive(Clone)]
@@ -58,8 +59,13 @@ pub struct Adapter {
 /// How threads of a workgroup add up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
-    /// In registers where the adapter has subgroups of a size that is known, else by way of memory.
+    /// In registers where the adapter has subgroups of a size that is known, else by way of memory; and in matrix units for many rows,
+    /// where it has some. Those of a driver that computes on the CPU are left alone: they took four times as long as none.
     Best,
+    /// The same with any matrix units that there are, from few rows on: to try them.
+    Units,
+    /// The same without.
+    Single,
     /// By way of memory, over so many neighbouring threads: what devices without subgroups do. Kernels are then the same as with
     /// subgroups of that size, but for how lanes add up.
     Memory(u32),
@@ -94,11 +100,20 @@ impl Device {
             return Err(Unavailable::Lacks { name, lack });
         }
         let lanes = match reduction {
-            Reduction::Best if adapter.features().contains(wgpu::Features::SUBGROUP) => Lanes::of_subgroup(least),
-            Reduction::Best => Lanes::WITHOUT_SUBGROUPS,
+            Reduction::Best | Reduction::Units | Reduction::Single
+                if adapter.features().contains(wgpu::Features::SUBGROUP) =>
+            {
+                Lanes::of_subgroup(least)
+            }
+            Reduction::Best | Reduction::Units | Reduction::Single => Lanes::WITHOUT_SUBGROUPS,
             Reduction::Memory(lanes) => Lanes::of_memory(lanes),
         };
-        let opened = Gpu::open(adapter, lanes, binding_bytes_max).and_then(sums::proven);
+        let unit = unit(adapter).and_then(|unit| match reduction {
+            Reduction::Best => Some(unit).filter(|_| adapter.get_info().device_type != wgpu::DeviceType::Cpu),
+            Reduction::Units => Some(Unit { rows_min: WIDE_FROM as u32, ..unit }),
+            Reduction::Single | Reduction::Memory(_) => None,
+        });
+        let opened = Gpu::open(adapter, lanes, unit, binding_bytes_max).and_then(sums::proven).and_then(units::proven);
         let gpu = opened.map_err(|failure| Unavailable::Other { name, reason: failure.to_string() })?;
         Ok(Self(Arc::new(gpu)))
     }
@@ -113,11 +128,20 @@ impl Device {
         self.0.info.device_type == wgpu::DeviceType::Cpu
     }
 
-    /// What subgroups were taken for, in words.
+    /// Whether products of many rows are rounded to half precision, in matrix units.
+    pub fn has_matrix_units(&self) -> bool {
+        self.0.unit.is_some()
+    }
+
+    /// What subgroups and matrix units were taken for, in words.
     pub fn reduction(&self) -> String {
-        match self.0.lanes {
+        let sums = match self.0.lanes {
             Lanes::Memory(lanes) => format!("sums over {lanes} threads by way of memory"),
             Lanes::Subgroup(lanes) => format!("sums over {lanes} threads in registers"),
+        };
+        match self.0.unit {
+            Some(Unit { size, .. }) => format!("{sums}, matrix units of {size} by {size}"),
+            None => sums,
         }
     }
 }
@@ -165,9 +189,26 @@ fn describe(adapter: &wgpu::Adapter) -> Adapter {
         binding_bytes_max: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
         subgroup: if has_subgroups { [info.subgroup_min_size, info.subgroup_max_size] } else { [0; 2] },
         has_f16: features.contains(wgpu::Features::SHADER_F16),
-        has_matrix_units: features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+        has_matrix_units: unit(adapter).is_some(),
         lacks,
     }
+}
+
+/// The matrix units that there is a kernel for: halves, of 8 by 8 or of 16 by 16, added up in single precision by a subgroup.
+fn unit(adapter: &wgpu::Adapter) -> Option<Unit> {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    let (info, features) = (adapter.get_info(), adapter.features());
+    let wanted =
+        wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
+    let all = adapter.cooperative_matrix_properties();
+    let size = [8, 16].into_iter().find(|&size| {
+        all.iter().any(|it| [it.m_size, it.n_size, it.k_size] == [size; 3] && (it.ab_type, it.cr_type) == (F16, F32))
+    })?;
+    // Four subgroups; where drivers choose their size, as many threads as four of the usual size have.
+    let lanes = if info.subgroup_min_size == info.subgroup_max_size { info.subgroup_min_size } else { 32 };
+    let threads = (4 * lanes).min(adapter.limits().max_compute_invocations_per_workgroup);
+    // On an H200 units of 16 took longer than tiles for 64 rows, and half as long for 512.
+    features.contains(wanted).then_some(Unit { size, threads, rows_min: size * size })
 }
 
 fn name_of(info: &wgpu::AdapterInfo) -> String {

@@ -1,7 +1,7 @@
 //! The only calls of wgpu: buffers, pipelines, one compute pass for all work of a step.
 //!
 //! Every kernel has the same bindings and takes its arguments as immediates, so that work is data: a pipeline, a bind group, some words
-//! and a grid. Nothing here knows what a kernel computes.
+//! and a grid. Nothing here knows what a kernel computes. The only file of this crate that may use `unsafe`.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -9,14 +9,14 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::shader::{Kernel, Lanes};
+use crate::shader::{Kernel, Lanes, Unit};
 
 /// Words of arguments that a kernel has at most: what Vulkan promises at least.
 pub(crate) const WORDS_MAX: usize = 32;
 /// Bindings of every kernel: the arena, three matrices, vectors, the step, what a block keeps.
 pub(crate) const BINDINGS: usize = 7;
 /// Bytes that are handed over in one go when weights are copied.
-const PIECE_BYTES: usize = 32 << 20;
+pub(crate) const PIECE_BYTES: usize = 32 << 20;
 
 /// Why something could not be done.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -35,8 +35,12 @@ pub(crate) struct Gpu {
     pub(crate) queue: wgpu::Queue,
     pub(crate) info: wgpu::AdapterInfo,
     pub(crate) lanes: Lanes,
+    /// What products of many rows are computed in, if there is some.
+    pub(crate) unit: Option<Unit>,
     /// Bytes that a binding has at most.
     pub(crate) binding_bytes_max: u64,
+    /// Whether its memory is the CPU's, so that weights are written where they stay.
+    shares_memory: bool,
     layout: wgpu::BindGroupLayout,
     pipeline_layout: wgpu::PipelineLayout,
     pipelines: Mutex<HashMap<Kernel, wgpu::ComputePipeline>>,
@@ -88,16 +92,33 @@ impl Words {
 
 impl Gpu {
     /// Makes an adapter ready.
-    pub(crate) fn open(adapter: &wgpu::Adapter, lanes: Lanes, binding_bytes_max: u64) -> Result<Self, Failure> {
+    #[expect(unsafe_code, reason = "matrix units are an experiment of wgpu's")]
+    pub(crate) fn open(
+        adapter: &wgpu::Adapter,
+        lanes: Lanes,
+        unit: Option<Unit>,
+        binding_bytes_max: u64,
+    ) -> Result<Self, Failure> {
         let mut limits = adapter.limits();
         limits.max_storage_buffer_binding_size = limits.max_storage_buffer_binding_size.min(binding_bytes_max);
         let mut features = wgpu::Features::IMMEDIATES;
         if let Lanes::Subgroup(_) = lanes {
             features |= wgpu::Features::SUBGROUP;
         }
+        let shares_memory = shares_memory(adapter);
+        features.set(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS, shares_memory);
+        let mut experimental_features = wgpu::ExperimentalFeatures::disabled();
+        if unit.is_some() {
+            features |= wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_F16;
+            // SAFETY: what is asked for is that bugs of such features are known to be possible, and reported. The only one that is asked
+            // for is used by one kernel, `shaders/product_units.wgsl`: all its loads and stores of matrices lie in arrays of the
+            // workgroup whose sizes its text has, in control flow that is the same for all threads, as `api-specs` wants it.
+            experimental_features = unsafe { wgpu::ExperimentalFeatures::enabled() };
+        }
         let descriptor = wgpu::DeviceDescriptor {
             label: None,
             required_features: features,
+            experimental_features,
             required_limits: limits.clone(),
             memory_hints: wgpu::MemoryHints::Performance,
             ..wgpu::DeviceDescriptor::default()
@@ -120,6 +141,8 @@ impl Gpu {
         Ok(Self {
             info: adapter.get_info(),
             lanes,
+            unit,
+            shares_memory,
             binding_bytes_max: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
             layout,
             pipeline_layout,
@@ -148,6 +171,43 @@ impl Gpu {
         self.make(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })
     }
 
+    /// A buffer for weights, for [`Self::fill`] until it is [`filled`]; all zeros. Where memory is shared the CPU writes them into it:
+    /// nothing stands between the file and where they stay.
+    pub(crate) fn weights(&self, bytes: u64) -> Result<wgpu::Buffer, Failure> {
+        let label = "weights";
+        let size = bytes.max(16).next_multiple_of(8);
+        if self.shares_memory && size <= self.binding_bytes_max {
+            use wgpu::BufferUsages as Usage;
+            let usage = Usage::STORAGE | Usage::COPY_SRC | Usage::COPY_DST | Usage::MAP_WRITE;
+            let descriptor = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: true };
+            // A driver that has no room for it where both can write may have some elsewhere.
+            if let Ok(buffer) = self.make(&descriptor) {
+                return Ok(buffer);
+            }
+        }
+        self.buffer(label, bytes)
+    }
+
+    /// Writes bytes into a buffer of [`Self::weights`], from a multiple of eight on. Behind them, up to the next multiple of four, are zeros.
+    pub(crate) fn fill(&self, buffer: &wgpu::Buffer, at: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        if !buffer.usage().contains(wgpu::BufferUsages::MAP_WRITE) {
+            return self.write(buffer, at, bytes);
+        }
+        match buffer.get_mapped_range_mut(at..at + bytes.len().next_multiple_of(4) as u64) {
+            Ok(mut view) => view.slice(..bytes.len()).copy_from_slice(bytes),
+            Err(error) => note(&self.failed, error.to_string()),
+        }
+    }
+
+    /// Waits until what was written has arrived, so that it is nowhere else any more.
+    pub(crate) fn arrive(&self) {
+        self.queue.submit([]);
+        self.wait();
+    }
+
     fn make(&self, descriptor: &wgpu::BufferDescriptor<'_>) -> Result<wgpu::Buffer, Failure> {
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let buffer = self.device.create_buffer(descriptor);
@@ -164,11 +224,17 @@ impl Gpu {
     }
 
     /// The pipeline of a kernel for such lanes.
+    #[expect(unsafe_code, reason = "that loops end is a promise")]
     pub(crate) fn compile(&self, kernel: Kernel, lanes: Lanes) -> wgpu::ComputePipeline {
-        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+        let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(kernel.name()),
             source: wgpu::ShaderSource::Wgsl(kernel.source(lanes).into()),
-        });
+        };
+        let mut checks = wgpu::ShaderRuntimeChecks::checked();
+        checks.force_loop_bounding = false;
+        // SAFETY: the one check that is left out is that of endless loops, and there are none: the text is one of this crate's, whose loops
+        // are all `for` loops that count up to, or halve down to, a number that they do not change. All accesses stay checked.
+        let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
         let options = wgpu::PipelineCompilationOptions {
             zero_initialize_workgroup_memory: false,
             ..wgpu::PipelineCompilationOptions::default()
@@ -217,8 +283,7 @@ impl Gpu {
             self.queue.write_buffer(buffer, at + start, piece);
             if piece.len() == PIECE_BYTES {
                 // What was handed over is let go of before more is.
-                self.queue.submit([]);
-                self.wait();
+                self.arrive();
             }
         }
         if whole < bytes.len() {
@@ -285,6 +350,22 @@ impl Gpu {
     }
 }
 
+/// Nothing more is filled into a buffer of [`Gpu::weights`]: from now on kernels read it.
+pub(crate) fn filled(buffer: &wgpu::Buffer) {
+    if buffer.usage().contains(wgpu::BufferUsages::MAP_WRITE) {
+        buffer.unmap();
+    }
+}
+
+/// Whether the CPU can write where kernels of this adapter read, at no cost to them.
+fn shares_memory(adapter: &wgpu::Adapter) -> bool {
+    let is_one = match adapter.get_info().device_type {
+        wgpu::DeviceType::IntegratedGpu | wgpu::DeviceType::Cpu => true,
+        wgpu::DeviceType::DiscreteGpu | wgpu::DeviceType::VirtualGpu | wgpu::DeviceType::Other => false,
+    };
+    is_one && adapter.features().contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS)
+}
+
 fn layout_entry(binding: u32) -> wgpu::BindGroupLayoutEntry {
     let read_only = ![0, BINDINGS as u32 - 1].contains(&binding);
     wgpu::BindGroupLayoutEntry {
@@ -334,6 +415,29 @@ mod tests {
             let failure = gpu.read(&[(&buffer, 0, 64)], &mut [0; 64]).expect_err("it is gone");
             let said = lost(failure).to_string();
             assert!(said.starts_with("the GPU was lost: ") && said.len() > 20, "{said}");
+        }
+    }
+
+    /// Weights arrive whole in either way: written where they stay, or by way of another buffer, as GPUs with memory of their own have it.
+    #[test]
+    fn weights_are_what_was_filled_in() {
+        let Ok(Device(gpu)) = Device::open(true, Reduction::Best) else { return eprintln!("skipped: no device") };
+        let mut gpu = Arc::into_inner(gpu).expect("opened here");
+        let bytes: Vec<u8> = (0..PIECE_BYTES + 1003).map(|place| (place * 7 % 253) as u8).collect();
+        for shares_memory in [gpu.shares_memory, false] {
+            gpu.shares_memory = shares_memory;
+            let buffer = gpu.weights(bytes.len() as u64 + 264).expect("room");
+            assert_eq!(buffer.usage().contains(wgpu::BufferUsages::MAP_WRITE), shares_memory);
+            gpu.fill(&buffer, 256, &bytes);
+            gpu.fill(&buffer, 8, &[]);
+            gpu.fill(&buffer, 0, &[1, 2, 3]);
+            filled(&buffer);
+            gpu.arrive();
+            let mut read = vec![9; 256 + bytes.len().next_multiple_of(4)];
+            let all = read.len() as u64;
+            gpu.read(&[(&buffer, 0, all)], &mut read).expect("a device that is there");
+            assert!(read[..4] == [1, 2, 3, 0] && read[4..256].iter().all(|byte| *byte == 0));
+            assert!(read[256..][..bytes.len()] == bytes && read[256 + bytes.len()..] == [0]);
         }
     }
 

@@ -70,11 +70,12 @@ impl WgpuExecutor {
         Ok(executor)
     }
 
-    /// Goes through a step of one token, one of several and one of many, so that every kernel is compiled before the first that counts. They write
-    /// to the first pages and the first slot, of which nothing is cached yet.
+    /// Goes through a step of one token, one of several, one of many and one of as many as matrix units are used for, so that every kernel is
+    /// compiled before the first that counts. They write to the first pages and the first slot, of which nothing is cached yet.
     fn warm(&mut self) -> Result<(), DeviceError> {
         let most = (self.plan.batch_tokens as usize).min(self.plan.page_tokens as usize * self.plan.pages as usize);
-        for tokens in [1, 2.min(most), matmul::WIDE_FROM.min(most)] {
+        let units = self.wgpu.gpu.unit.map(|unit| (unit.rows_min as usize).min(most));
+        for tokens in [1, 2.min(most), matmul::WIDE_FROM.min(most)].into_iter().chain(units) {
             let mut batch = Batch::default();
             let pages: Vec<u32> = (0..tokens.div_ceil(self.plan.page_tokens as usize) as u32).collect();
             batch.push(&vec![0; tokens], 0, &pages, 0, tokens as u32, 1);
@@ -102,7 +103,7 @@ impl WgpuExecutor {
         for (row, choice) in choices.iter().enumerate() {
             let mask = match choice {
                 Choice::Greedy { mask } => *mask,
-                Choice::Nothing | Choice::Logits => None,
+                Choice::Nothing | Choice::Draw(_) | Choice::Logits => None,
             };
             // Tokens past the end of a mask are not allowed.
             let mask = mask.map(|mask| mask.iter().copied().chain(std::iter::repeat(0)).take(words));
@@ -120,7 +121,7 @@ impl WgpuExecutor {
         self.wgpu.gpu.read(&[part], &mut bytes).map_err(lost)?;
         let chosen = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
         self.tokens.extend(choices.iter().zip(chosen).map(|(choice, token)| match choice {
-            Choice::Nothing | Choice::Logits => None,
+            Choice::Nothing | Choice::Draw(_) | Choice::Logits => None,
             Choice::Greedy { .. } => Some(token).filter(|&token| token != u32::MAX),
         }));
         Ok(())
@@ -172,6 +173,7 @@ impl Executor for WgpuExecutor {
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
         assert_eq!(choices.len(), self.rows, "one choice for every output row");
+        Choice::assert_none_draws(choices);
         self.tokens.clear();
         if self.shape.head.output.is_none() {
             self.tokens.resize(self.rows, None);
@@ -184,6 +186,10 @@ impl Executor for WgpuExecutor {
         self.logits.resize(self.rows * self.wgpu.vocab, 0.0);
         self.wgpu.read(Buffer::Logits, &mut self.logits)?;
         Ok(Sampled { tokens: &self.tokens, logits: &self.logits })
+    }
+
+    fn draws(&self) -> bool {
+        false
     }
 
     fn rows(&mut self) -> Result<&[f32], DeviceError> {

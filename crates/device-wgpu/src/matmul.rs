@@ -1,7 +1,8 @@
 //! Products of matrices with the rows of the batch.
 //!
 //! Few rows: a few threads share a row of a matrix, which is unpacked once for up to eight rows of the batch, and each output is summed in
-//! one order, whatever else is computed. Many rows: tiles in the memory of a workgroup, unless exact results are wanted.
+//! one order, whatever else is computed. Many rows: tiles in the memory of a workgroup, of halves where there are matrix units, unless exact
+//! results are wanted.
 
 use kauri_arch::{Dense, Embed, Linear, Norm};
 use kauri_device::{Buffer, Ops, reference};
@@ -52,11 +53,16 @@ fn launch_wide(wgpu: &mut Wgpu, from: Buffer, part: &Part<'_>, added: Option<f32
     let (rows, columns) = (wgpu.rows(from), part.linear.columns as usize);
     let words = Words::of([rows, columns, wgpu.at(from), usize::from(added.is_some())]).float(added.unwrap_or(0.0));
     let words = part.words().into_iter().fold(words, Words::int);
-    let (outputs, types) = (part.piece.rows, [Types::of(part.linear.weight.quant)]);
+    let (outputs, types) = (part.piece.rows, Types::of(part.linear.weight.quant));
     let bytes = outputs * part.linear.weight.row_bytes() + 4 * rows * (columns + outputs);
-    wgpu.count(Entry::ProductWide, bytes, 2 * rows * columns * outputs);
-    let grid = [outputs.div_ceil(TILE), rows.div_ceil(TILE), 1];
-    wgpu.start_on(Kernel::on(Entry::ProductWide, &types, 1), None, &[part.piece.chunk], grid, words);
+    let unit = wgpu.gpu.unit.filter(|unit| rows >= unit.rows_min as usize);
+    let (kernel, [tile_outputs, tile_rows]) = match unit {
+        Some(unit) => (Kernel::in_units(types, unit), unit.tile()),
+        None => (Kernel::on(Entry::ProductWide, &[types], 1), [TILE; 2]),
+    };
+    wgpu.count(kernel.entry(), bytes, 2 * rows * columns * outputs);
+    let grid = [outputs.div_ceil(tile_outputs), rows.div_ceil(tile_rows), 1];
+    wgpu.start_on(kernel, None, &[part.piece.chunk], grid, words);
 }
 
 /// Some rows of a matrix, and where they go.

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use kauri_arch::{
     Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Linear, Mixer, Moe, Norm, RopeStyle,
-    Shape, StateSpace, TimeMix,
+    Selective, Shape, StateSpace, TimeMix,
 };
 use kauri_device::rope::{Angles, Frequencies};
 use kauri_device::{
@@ -457,7 +457,8 @@ impl Memory for Wgpu {
     fn arithmetic(&self) -> String {
         let wgpu::AdapterInfo { name, driver, driver_info, .. } = &self.gpu.info;
         let exact = if self.exact { "exact" } else { "fast" };
-        format!("wgpu {name} {driver} {driver_info} {:?} {exact} {REVISION}", self.gpu.lanes)
+        let Gpu { lanes, unit, .. } = &*self.gpu;
+        format!("wgpu {name} {driver} {driver_info} {lanes:?} {unit:?} {exact} {REVISION}")
     }
 }
 
@@ -530,6 +531,10 @@ impl Ops for Wgpu {
 
     fn scan(&mut self, block: usize, space: &StateSpace<Resident>) {
         recurrent::scan(self, block, space);
+    }
+
+    fn select(&mut self, block: usize, selective: &Selective<Resident>) {
+        recurrent::select(self, block, selective);
     }
 
     fn shift(&mut self, block: usize, side: Side, from: Buffer) {
@@ -623,6 +628,7 @@ fn unsupported(shape: &Shape<Weight>) -> Result<(), DeviceError> {
         }
         let (columns, width) = match mixer {
             Mixer::StateSpace(space) => (space.state, 0),
+            Mixer::Selective(selective) => (selective.state, 0),
             Mixer::Parallel(parallel) => (parallel.space.state, 0),
             Mixer::GatedDelta(delta) => (0, delta.key_dim),
             Mixer::TimeMix(mix) => (0, mix.head_dim),

@@ -1,6 +1,6 @@
 //! Mixers that keep a state: the kernels that take tokens into them.
 
-use kauri_arch::{Convolution, GatedDelta, StateSpace, TimeMix};
+use kauri_arch::{Convolution, GatedDelta, Selective, StateSpace, TimeMix};
 use kauri_device::{Buffer, Side};
 
 use crate::driver::Words;
@@ -42,6 +42,16 @@ pub(crate) fn scan(wgpu: &mut Wgpu, block: usize, space: &StateSpace<Resident>) 
     let words = words.int(heads).int(head_dim).int(groups).int(columns).float(least).float(most);
     let grid = [head_dim.div_ceil(wgpu.matrix_rows()), heads, wgpu.sequences];
     wgpu.start_on(Kernel::plain(Entry::Scan), Some(block), &[], grid, words);
+}
+
+/// See [`kauri_device::Ops::select`].
+pub(crate) fn select(wgpu: &mut Wgpu, block: usize, selective: &Selective<Resident>) {
+    use Buffer::{Channels, Key, Mixed, Query, Steps};
+    let buffers = [Channels, Steps, Key, Query, Mixed].map(|buffer| wgpu.at(buffer));
+    let (width, columns, states) = (selective.width as usize, selective.state as usize, wgpu.kept[block].recurrent.at);
+    let words = Words::of(buffers).int(states).int(selective.decay.at).int(selective.skip.at).int(width).int(columns);
+    let grid = [width.div_ceil(wgpu.matrix_rows()), wgpu.sequences, 1];
+    wgpu.start_on(Kernel::plain(Entry::Select), Some(block), &[], grid, words);
 }
 
 /// See [`kauri_device::Ops::delta`].

@@ -1,4 +1,5 @@
-//! Weights on the device: copied once, as they are stored; what several slots share is copied once too.
+//! Weights on the device: copied once, as they are stored; what several slots share is copied once too. Of a mapped file a piece at a time
+//! is in memory beside what arrived, and nothing of it behind that.
 //!
 //! A binding has a largest size, so weights lie in several buffers. A matrix that is larger than one is cut between rows.
 
@@ -9,7 +10,7 @@ use kauri_device::{Adapted, DeviceError, Matrix, Weight};
 use kauri_formats::Quant;
 
 use crate::detect::{DEVICE, lost, no_room};
-use crate::driver::{Failure, Gpu};
+use crate::driver::{Failure, Gpu, PIECE_BYTES, filled};
 use crate::experts;
 use crate::shader;
 
@@ -90,7 +91,7 @@ impl Weights {
             return Err(DeviceError::Unsupported { device: DEVICE, what });
         }
         let bytes: usize = layout.chunks.iter().sum();
-        let chunks = layout.chunks.iter().map(|&bytes| gpu.buffer("weights", bytes as u64));
+        let chunks = layout.chunks.iter().map(|&bytes| gpu.weights(bytes as u64));
         let chunks: Vec<_> = chunks.collect::<Result<_, _>>().map_err(no_room("the weights", bytes as u64))?;
         layout.send(gpu, shape, &chunks);
         let Ok(resident) = shape.try_map(&mut |weight| Ok::<_, std::convert::Infallible>(layout.resident(weight)));
@@ -99,8 +100,7 @@ impl Weights {
         let room = no_room("short vectors", vectors.len() as u64);
         let buffer = gpu.buffer("vectors", vectors.len() as u64).map_err(room)?;
         gpu.write(&buffer, 0, &vectors);
-        gpu.queue.submit([]);
-        gpu.wait();
+        gpu.arrive();
         gpu.outcome().map_err(lost)?;
         Ok((Self { chunks, vectors: buffer, pieces: layout.pieces, by_first }, resident))
     }
@@ -225,20 +225,31 @@ impl Layout {
         }
     }
 
-    /// Copies every matrix to its pieces.
+    /// Copies every matrix to its pieces, and lets go of what was read of its file.
     fn send(&self, gpu: &Gpu, shape: &Shape<Weight>, chunks: &[wgpu::Buffer]) {
-        let mut sent = std::collections::HashSet::new();
+        let (mut sent, mut on_the_way) = (std::collections::HashSet::new(), 0);
         shape.for_each(|weight| {
             let Weight::Matrix(matrix) = weight else { return };
             let (first, count) = self.matrices[&key(&matrix.data)];
-            if sent.insert(first) {
-                for piece in &self.pieces[first..][..count] {
-                    let bytes = matrix.row_bytes();
-                    let rows = &matrix.data[piece.first_row * bytes..][..piece.rows * bytes];
-                    gpu.write(&chunks[piece.chunk], piece.at as u64, rows);
+            if !sent.insert(first) {
+                return;
+            }
+            for piece in &self.pieces[first..][..count] {
+                let all = piece.first_row * matrix.row_bytes()..(piece.first_row + piece.rows) * matrix.row_bytes();
+                for start in all.clone().step_by(PIECE_BYTES) {
+                    let end = all.end.min(start + PIECE_BYTES);
+                    let part = matrix.data.slice(start..end).expect("rows of the matrix");
+                    gpu.fill(&chunks[piece.chunk], (piece.at + start - all.start) as u64, &part);
+                    part.let_go();
+                    on_the_way += part.len();
+                    if on_the_way >= PIECE_BYTES {
+                        gpu.arrive();
+                        on_the_way = 0;
+                    }
                 }
             }
         });
+        chunks.iter().for_each(filled);
     }
 }
 

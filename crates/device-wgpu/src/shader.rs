@@ -101,11 +101,13 @@ pub(crate) enum Entry {
     Norm,
     PassBy,
     Product,
+    ProductUnits,
     ProductWide,
     Replace,
     Rope,
     Route,
     Scan,
+    Select,
     Shift,
     Store,
     Sums,
@@ -114,7 +116,7 @@ pub(crate) enum Entry {
 
 impl Entry {
     /// Every one.
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 24] = [
         Self::Attend,
         Self::Convolve,
         Self::Delta,
@@ -128,11 +130,13 @@ impl Entry {
         Self::Norm,
         Self::PassBy,
         Self::Product,
+        Self::ProductUnits,
         Self::ProductWide,
         Self::Replace,
         Self::Rope,
         Self::Route,
         Self::Scan,
+        Self::Select,
         Self::Shift,
         Self::Store,
         Self::Sums,
@@ -160,11 +164,13 @@ impl Entry {
             Self::Norm => ("norm", include_str!("../shaders/norm.wgsl")),
             Self::PassBy => ("pass_by", include_str!("../shaders/pass_by.wgsl")),
             Self::Product => ("product", include_str!("../shaders/product.wgsl")),
+            Self::ProductUnits => ("product_units", include_str!("../shaders/product_units.wgsl")),
             Self::ProductWide => ("product_wide", include_str!("../shaders/product_wide.wgsl")),
             Self::Replace => ("replace", include_str!("../shaders/replace.wgsl")),
             Self::Rope => ("rope", include_str!("../shaders/rope.wgsl")),
             Self::Route => ("route", include_str!("../shaders/route.wgsl")),
             Self::Scan => ("scan", include_str!("../shaders/scan.wgsl")),
+            Self::Select => ("select", include_str!("../shaders/select.wgsl")),
             Self::Shift => ("shift", include_str!("../shaders/shift.wgsl")),
             Self::Store => ("store", include_str!("../shaders/store.wgsl")),
             Self::Sums => ("sums", include_str!("../shaders/sums.wgsl")),
@@ -175,7 +181,7 @@ impl Entry {
     /// Matrices that it unpacks at least.
     fn matrices(self) -> usize {
         match self {
-            Self::Embed | Self::Heads | Self::Product | Self::ProductWide | Self::ExpertsDown => 1,
+            Self::Embed | Self::Heads | Self::Product | Self::ProductUnits | Self::ProductWide | Self::ExpertsDown => 1,
             Self::ExpertsUp | Self::GateUp => 2,
             Self::Attend
             | Self::Convolve
@@ -188,6 +194,7 @@ impl Entry {
             | Self::Rope
             | Self::Route
             | Self::Scan
+            | Self::Select
             | Self::Shift
             | Self::Store
             | Self::Sums
@@ -222,6 +229,24 @@ impl Types {
     }
 }
 
+/// A matrix unit: what multiplies square matrices of halves and adds up in single precision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Unit {
+    /// Rows and columns of its matrices: 8 or 16.
+    pub(crate) size: u32,
+    /// Threads of a workgroup of products in units: of four subgroups, where their size is known.
+    pub(crate) threads: u32,
+    /// From so many rows of the batch on they go through units.
+    pub(crate) rows_min: u32,
+}
+
+impl Unit {
+    /// Rows of a matrix, and rows of the batch, that a workgroup makes the outputs of.
+    pub(crate) fn tile(self) -> [usize; 2] {
+        [8, 4].map(|units| units * self.size as usize)
+    }
+}
+
 /// What a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Kernel {
@@ -229,12 +254,13 @@ pub(crate) struct Kernel {
     types: [Types; 3],
     cache: u8,
     tokens: u32,
+    unit: Unit,
 }
 
 impl Kernel {
     /// One that unpacks nothing.
     pub(crate) fn plain(entry: Entry) -> Self {
-        Self { entry, types: [Types::default(); 3], cache: 0, tokens: 1 }
+        Self { entry, types: [Types::default(); 3], cache: 0, tokens: 1, unit: Unit::default() }
     }
 
     /// One that reads or writes a cache.
@@ -255,6 +281,16 @@ impl Kernel {
         Self { types: all, tokens, ..Self::plain(entry) }
     }
 
+    /// The one that works in matrix units.
+    pub(crate) fn in_units(types: Types, unit: Unit) -> Self {
+        Self { unit, ..Self::on(Entry::ProductUnits, &[types], 1) }
+    }
+
+    /// What it is a variant of.
+    pub(crate) fn entry(&self) -> Entry {
+        self.entry
+    }
+
     /// In words.
     pub(crate) fn name(&self) -> &'static str {
         self.entry.name()
@@ -262,40 +298,18 @@ impl Kernel {
 
     /// The whole text.
     pub(crate) fn source(&self, lanes: Lanes) -> String {
-        let Self { entry, types, cache, tokens } = self;
+        let Self { entry, types, tokens, .. } = self;
         let parts = types.iter().take_while(|types| **types != Types::default()).count();
         let mut text = String::new();
-        let (threads, reduce) = match lanes {
-            Lanes::Memory(_) => (lanes.threads(), include_str!("../shaders/reduce_memory.wgsl")),
-            Lanes::Subgroup(_) => (lanes.threads(), include_str!("../shaders/reduce_subgroup.wgsl")),
-        };
-        let [product_rows, gated_rows] = lanes.product_rows(*tokens);
-        let [each, each_gated] = each(*tokens);
-        let constants = [
-            ("EACH", each),
-            ("EACH_GATED", each_gated),
-            ("PRODUCT_THREADS", lanes.product_threads()),
-            ("PRODUCT_ROWS", product_rows),
-            ("GATED_ROWS", gated_rows),
-            ("THREADS", threads),
-            ("LANES", lanes.count()),
-            ("ROWS", lanes.rows()),
-            ("PARTS_REDUCED", lanes.rows()),
-            ("TOKENS", *tokens),
-            ("CACHE", u32::from(*cache)),
-            ("EXPERTS_MAX", EXPERTS_MAX as u32),
-            ("GROUPS_MAX", GROUPS_MAX),
-            ("TAPS_MAX", TAPS_MAX),
-            ("STATE_COLUMNS_MAX", STATE_COLUMNS_MAX),
-            ("STATE_WIDTH_MAX", STATE_WIDTH_MAX),
-            ("ROW_MAX", ROW_VALUES_MAX as u32),
-            ("ROW_FOURS_MAX", ROW_VALUES_MAX as u32 / 4),
-        ];
-        for (name, value) in constants {
-            let _ = writeln!(text, "const {name}: u32 = {value}u;");
+        if *entry == Entry::ProductUnits {
+            text.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
         }
+        text.push_str(&self.constants(lanes));
         text.push_str(include_str!("../shaders/prelude.wgsl"));
-        text.push_str(reduce);
+        text.push_str(match lanes {
+            Lanes::Memory(_) => include_str!("../shaders/reduce_memory.wgsl"),
+            Lanes::Subgroup(_) => include_str!("../shaders/reduce_subgroup.wgsl"),
+        });
         if parts > 0 {
             text.push_str(include_str!("../shaders/eight.wgsl"));
         }
@@ -307,6 +321,9 @@ impl Kernel {
         }
         if matches!(entry, Entry::ExpertsUp | Entry::ExpertsDown) {
             text.push_str(include_str!("../shaders/expert_table.wgsl"));
+        }
+        if matches!(entry, Entry::ProductUnits | Entry::ProductWide) {
+            text.push_str(include_str!("../shaders/tile.wgsl"));
         }
         for (index, types) in types.iter().take(parts).enumerate() {
             text.push_str(&unpacker(*types).replace('$', &index.to_string()));
@@ -324,6 +341,45 @@ impl Kernel {
             2 => main.replace("//PART1 ", ""),
             _ => main.to_owned(),
         });
+        text
+    }
+
+    /// The numbers that the text is written with.
+    fn constants(&self, lanes: Lanes) -> String {
+        let Self { entry, cache, tokens, unit, .. } = *self;
+        let mut text = String::new();
+        let [product_rows, gated_rows] = lanes.product_rows(tokens);
+        let [each, each_gated] = each(tokens);
+        let constants = [
+            ("EACH", each),
+            ("EACH_GATED", each_gated),
+            ("PRODUCT_THREADS", lanes.product_threads()),
+            ("PRODUCT_ROWS", product_rows),
+            ("GATED_ROWS", gated_rows),
+            ("THREADS", lanes.threads()),
+            ("LANES", lanes.count()),
+            ("ROWS", lanes.rows()),
+            ("PARTS_REDUCED", lanes.rows()),
+            ("TOKENS", tokens),
+            ("CACHE", u32::from(cache)),
+            ("EXPERTS_MAX", EXPERTS_MAX as u32),
+            ("GROUPS_MAX", GROUPS_MAX),
+            ("TAPS_MAX", TAPS_MAX),
+            ("STATE_COLUMNS_MAX", STATE_COLUMNS_MAX),
+            ("STATE_WIDTH_MAX", STATE_WIDTH_MAX),
+            ("ROW_MAX", ROW_VALUES_MAX as u32),
+            ("ROW_FOURS_MAX", ROW_VALUES_MAX as u32 / 4),
+        ];
+        for (name, value) in constants {
+            let _ = writeln!(text, "const {name}: u32 = {value}u;");
+        }
+        if entry == Entry::ProductUnits {
+            let Unit { size, threads, .. } = unit;
+            let _ = writeln!(text, "const UNIT: u32 = {size}u;\nconst UNIT_THREADS: u32 = {threads}u;");
+            for (name, scalar, role) in [("Inputs", "f16", "A"), ("Weights", "f16", "B"), ("Sums", "f32", "C")] {
+                let _ = writeln!(text, "alias {name} = coop_mat{size}x{size}<{scalar}, {role}>;");
+            }
+        }
         text
     }
 }
@@ -396,6 +452,9 @@ pub fn catalogue(lanes: Lanes) -> Vec<(String, String)> {
             }
             let three = [Quant::Q4_K, Quant::Q4_K, Quant::Q6_K].map(Types::of);
             all.push((format!("{name}_three"), Kernel::on(entry, &three, 8).source(lanes)));
+        } else if entry == Entry::ProductUnits {
+            let unit = Unit { size: 8, threads: 128, rows_min: 64 };
+            all.push((name.to_owned(), Kernel::in_units(Types::of(Quant::Q4_K), unit).source(lanes)));
         } else if entry.matrices() > 0 {
             let types = [Types::of(Quant::Q4_K), Types::of(Quant::Q6_K)];
             all.push((name.to_owned(), Kernel::on(entry, &types[..entry.matrices()], 1).source(lanes)));

@@ -9,9 +9,9 @@ use kauri_device::{Batch, Buffer, Memory, Plan, Weight};
 use kauri_device_wgpu::{Arithmetic, Device, Reduction, Resident, Wgpu};
 use kauri_formats::Quant;
 
-/// The device as it adds up best, and by way of memory over few threads and over as many as kernels ever take; for the whole of the
-/// process, since what is local to a thread cannot let go of it.
-const WAYS: [Reduction; 3] = [Reduction::Best, Reduction::Memory(8), Reduction::Memory(32)];
+/// The device as it adds up best in single precision, by way of memory over few threads and over as many as kernels ever take, and with
+/// matrix units; for the whole of the process, since what is local to a thread cannot let go of it.
+const WAYS: [Reduction; 4] = [Reduction::Single, Reduction::Memory(8), Reduction::Memory(32), Reduction::Units];
 static DEVICES: [OnceLock<Device>; WAYS.len()] = [const { OnceLock::new() }; WAYS.len()];
 
 /// Makes the device ready for subjects.
@@ -70,6 +70,10 @@ impl<const WAY: usize> Subject for OnGpu<WAY> {
 /// All arithmetic is in single precision; sums are in another order, and exponentials round differently.
 const ROUNDING: Tolerance = Tolerance { absolute: 2e-5, relative: 2e-5, half_cache: 3e-5 };
 
+/// Weights and what meets them are rounded to halves where many rows do, to eleven bits each: a product is off by up to 2^-10 of the sizes
+/// that it adds up, what is squared by twice that, and a pass goes through several.
+const HALVES: Tolerance = Tolerance { absolute: 0.01, relative: 0.005, half_cache: 0.0 };
+
 /// The types that there are kernels for, and that can be written.
 fn quants() -> Vec<Quant> {
     use Quant::{BF16, F16, F32, IQ4_NL, IQ4_XS, MXFP4, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0};
@@ -96,5 +100,18 @@ fn shaders_without_subgroups_equal_the_reference() {
 fn shaders_of_thirty_two_lanes_equal_the_reference() {
     if open(2) {
         conform::<OnGpu<2>>(&quants(), ROUNDING);
+    }
+}
+
+/// Skipped, too, where the device has none.
+#[test]
+fn matrix_units_equal_the_reference() {
+    if !open(3) {
+        return;
+    }
+    if DEVICES[3].get().is_some_and(Device::has_matrix_units) {
+        conform::<OnGpu<3>>(&quants(), HALVES);
+    } else {
+        eprintln!("skipped: it has no matrix units");
     }
 }

@@ -25,7 +25,11 @@ fn translate(name: &str, source: &str) -> String {
         naga::front::wgsl::parse_str(source).unwrap_or_else(|error| panic!("{name}: {}", error.emit_to_string(source)));
     // What the kernel does not call, nobody need read.
     naga::compact::compact(&mut module, naga::compact::KeepUnused::No);
-    let wanted = Capabilities::IMMEDIATES | Capabilities::SUBGROUP | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    let wanted = Capabilities::IMMEDIATES
+        | Capabilities::SUBGROUP
+        | Capabilities::SHADER_FLOAT16
+        | Capabilities::SHADER_FLOAT16_IN_FLOAT32
+        | Capabilities::COOPERATIVE_MATRIX;
     let mut validator = Validator::new(ValidationFlags::all(), wanted);
     let info = validator.validate(&module).unwrap_or_else(|error| panic!("{name}: {}", error.emit_to_string(source)));
     let stage = naga::ShaderStage::Compute;
@@ -60,6 +64,7 @@ fn translate(name: &str, source: &str) -> String {
             binding_array: BoundsCheckPolicy::Unchecked,
         },
         zero_initialize_workgroup_memory: false,
+        force_loop_bounding: false,
         ..msl::Options::default()
     };
     let wanted = msl::PipelineOptions { entry_point: Some((stage, "main".to_owned())), ..Default::default() };

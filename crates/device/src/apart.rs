@@ -144,6 +144,10 @@ impl Executor for Apart {
         self.stage.sample(choices)
     }
 
+    fn draws(&self) -> bool {
+        self.stage.draws()
+    }
+
     fn rows(&mut self) -> Result<&[f32], DeviceError> {
         self.stage.rows()
     }

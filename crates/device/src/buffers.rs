@@ -14,9 +14,9 @@ pub enum Buffer {
     Stream,
     /// What a branch reads after its norm: (tokens, hidden).
     Normed,
-    /// (tokens, heads, `head_dim`).
+    /// (tokens, heads, `head_dim`); of a selective state space, `c`: (tokens, state).
     Query,
-    /// (tokens, `kv_heads`, `head_dim`).
+    /// (tokens, `kv_heads`, `head_dim`); of a selective state space, `b`: (tokens, state).
     Key,
     /// (tokens, `kv_heads`, `head_dim`).
     Value,
@@ -32,7 +32,7 @@ pub enum Buffer {
     Rates,
     /// A projection whose rows are still to be dealt out: (tokens, groups, parts of a group).
     Packed,
-    /// What queries are made of: (tokens, rank).
+    /// What queries or steps are made of: (tokens, rank).
     Low,
     /// What heads are made of, and what they give: (tokens, heads, width).
     Parts,
@@ -190,6 +190,11 @@ impl Widths {
                 Self { channels, gate: channels, steps: channels, ..Self::default() }
             }
             Mixer::StateSpace(space) => Self::of_space(space),
+            Mixer::Selective(selective) => {
+                let (width, state, low) = (selective.width, selective.state, selective.low.rows);
+                let values = Self { mixed: width, channels: width, gate: width, steps: width, ..Self::default() };
+                Self { query: state, key: state, low, ..values }
+            }
             Mixer::GatedDelta(delta) => {
                 let (width, heads) = (delta.width(), delta.value_heads);
                 let packed =

@@ -106,6 +106,7 @@ struct Case {
     style: RopeStyle,
     window_tokens: Option<u32>,
     soft_cap: Option<f32>,
+    alibi: Option<f32>,
     gated: bool,
     biased: bool,
     head_norm: bool,
@@ -131,6 +132,7 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
         style: RopeStyle::Halves,
         window_tokens: None,
         soft_cap: None,
+        alibi: None,
         gated: true,
         biased: false,
         head_norm: true,
@@ -179,6 +181,21 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
     // Queries, keys and values of whole tiles of 128 rows, which a device may compute as one matrix. Last, as a case's numbers come from its place.
     let floats = quants.iter().filter(|quant| quant.block_len() == 1);
     cases.extend(floats.map(|&quant| Case { quant, kv_heads: 4, ..usual.clone() }));
+    cases.extend(leaning(&usual));
+    cases
+}
+
+/// Linear biases on scores, with every way of keeping keys: of heads that are a power of two and that are none, of groups, windows, caps and
+/// texts that are read both ways.
+fn leaning(usual: &Case) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for cache in [CacheType::F32, CacheType::F16, CacheType::Q8_0, CacheType::Q4_0] {
+        let case = Case { cache, alibi: Some(8.0), head_norm: false, ..usual.clone() };
+        cases.push(case.clone());
+        cases.push(Case { heads: 6, kv_heads: 3, alibi: Some(2.0), window_tokens: Some(5), ..case.clone() });
+        cases.push(Case { heads: 1, kv_heads: 1, head_dim: 64, soft_cap: Some(2.0), ..case.clone() });
+        cases.push(Case { wiring: Wiring::NormedSums, heads: 12, kv_heads: 12, head_dim: 24, biased: true, ..case });
+    }
     cases
 }
 
@@ -349,6 +366,7 @@ impl Case {
             both_ways: self.wiring == Wiring::NormedSums,
             soft_cap: self.soft_cap,
             scale: 0.2,
+            alibi: self.alibi,
             sinks: self.sinks.map(|size| Weight::Vector(random.values(self.heads as usize, size))),
         }
     }

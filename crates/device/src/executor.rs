@@ -4,6 +4,7 @@
 //! graphs, several GPUs) without anyone above noticing.
 
 use crate::batch::{Batch, Plan};
+use crate::draw::Draw;
 use crate::measure::{Ceilings, OpCost};
 use crate::memory::Memory;
 
@@ -26,7 +27,13 @@ pub trait Executor: Memory + Send {
     ///
     /// # Errors
     /// When the device is lost.
+    ///
+    /// # Panics
+    /// If it is to draw and does not: a mistake above the seam.
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError>;
+
+    /// Whether it does what [`Choice::Draw`] asks for. One that does not hands out rows.
+    fn draws(&self) -> bool;
 
     /// The output rows of the launched batch behind the last norm, in order: (rows, hidden); waits for it.
     ///
@@ -62,8 +69,21 @@ pub enum Choice<'a> {
         /// All tokens where unset.
         mask: Option<&'a [u32]>,
     },
+    /// A token drawn on the device; only of one that [`draws`](Executor::draws).
+    Draw(Draw<'a>),
     /// The logits themselves, for a sampler on the host.
     Logits,
+}
+
+impl Choice<'_> {
+    /// For a device that hands out rows.
+    ///
+    /// # Panics
+    /// If a choice is to draw.
+    pub fn assert_none_draws(choices: &[Self]) {
+        let draws = choices.iter().any(|choice| matches!(choice, Choice::Draw(_)));
+        assert!(!draws, "this device does not draw: it hands out rows");
+    }
 }
 
 /// The result of a step.

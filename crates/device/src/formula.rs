@@ -97,6 +97,18 @@ pub fn sees(window_tokens: Option<u32>, both_ways: bool, position: u32, end: u32
     (position + 1).saturating_sub(window)..last
 }
 
+/// What linear biases take off the scores of head `head` of `heads` for every token between query and key. Where the heads are no power
+/// of two, those behind the largest one in them take every other step of twice as many (Press 2021, arXiv:2108.12409).
+pub fn slope(alibi: f32, heads: u32, head: u32) -> f32 {
+    let power = 1u32 << heads.ilog2();
+    let step = if head < power {
+        (head + 1) as f32 / power as f32
+    } else {
+        (2 * (head - power) + 1) as f32 / (2 * power) as f32
+    };
+    (-alibi * step).exp2()
+}
+
 /// The elementwise function of a feed-forward network.
 pub fn activate(activation: Activation, x: f32) -> f32 {
     match activation {
@@ -271,6 +283,16 @@ mod tests {
             let expect: f64 = a.iter().zip(&b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
             assert!((f64::from(dot(&a, &b)) - expect).abs() <= expect.abs() * 1e-6, "length {length}");
         }
+    }
+
+    #[test]
+    fn slopes_are_those_of_the_paper_and_of_heads_that_are_no_power_of_two() {
+        let slopes = |alibi, heads| (0..heads).map(|head| slope(alibi, heads, head)).collect::<Vec<_>>();
+        assert_eq!(slopes(8.0, 8), [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015_625, 0.007_812_5, 0.003_906_25]);
+        assert_eq!(slopes(8.0, 1), [0.003_906_25]);
+        // The fifth and the sixth are the first and the third of eight.
+        assert_eq!(slopes(8.0, 6), [0.25, 0.0625, 0.015_625, 0.003_906_25, 0.5, 0.125]);
+        assert_eq!(slopes(4.0, 2), [0.25, 0.0625]);
     }
 
     #[test]

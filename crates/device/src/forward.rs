@@ -4,7 +4,7 @@
 //! model: each runs it over the blocks that it has (`split.rs`), or one runs it and stops where another has the experts (`apart.rs`).
 
 use kauri_arch::{
-    Activation, Attention, Block, Branch, Ffn, GatedDelta, Leaning, Mixer, Norm, Parallel, Shape, ShortConv,
+    Activation, Attention, Block, Branch, Ffn, GatedDelta, Leaning, Mixer, Norm, Parallel, Selective, Shape, ShortConv,
     StateSpace, StateSpaceScales, TimeMix, Wiring,
 };
 
@@ -132,6 +132,10 @@ fn mix<D: Ops + ?Sized>(
             scan(device, index, space);
             device.project(&space.output, Buffer::MixerGate, post_norm, scale);
         }
+        Mixer::Selective(selective) => {
+            select(device, index, norm, selective);
+            device.project(&selective.output, Buffer::MixerGate, post_norm, scale);
+        }
         Mixer::GatedDelta(delta) => {
             correct(device, index, norm, delta);
             device.project(&delta.output, Buffer::MixerGate, post_norm, scale);
@@ -181,6 +185,28 @@ fn convolve<D: Ops + ?Sized>(
     device.gate(Activation::Identity, Buffer::Channels, Buffer::Steps, channels);
     device.convolve(index, &short.convolution);
     device.gate(Activation::Identity, Buffer::MixerGate, Buffer::Channels, channels);
+}
+
+/// `Stream` -> `MixerGate`, through the state.
+fn select<D: Ops + ?Sized>(
+    device: &mut D,
+    index: usize,
+    norm: Option<&Norm<D::Weight>>,
+    selective: &Selective<D::Weight>,
+) {
+    let Selective { gate, input, low, b, c, norms, .. } = selective;
+    device.inputs(norm, [(gate, Buffer::MixerGate), (input, Buffer::Channels)]);
+    device.convolve(index, &selective.convolution);
+    let products = [(low, Buffer::Low), (b, Buffer::Key), (c, Buffer::Query)];
+    for (linear, to) in products {
+        device.linear(linear, Buffer::Channels, to);
+    }
+    for (norm, (_, buffer)) in norms.iter().flatten().zip(products) {
+        device.norm(norm, 1, buffer, buffer);
+    }
+    device.linear(&selective.step, Buffer::Low, Buffer::Steps);
+    device.select(index, selective);
+    device.gate(Activation::Silu, Buffer::MixerGate, Buffer::Mixed, selective.width as usize);
 }
 
 /// `Stream` -> `MixerGate`, through the state.

@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, Shared,
-    StateSpace, TimeMix,
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, Selective,
+    Shared, StateSpace, TimeMix,
 };
 
 use crate::batch::{Batch, CacheType};
@@ -266,6 +266,15 @@ impl<D: Ops<Weight = Weight>> Ops for Measured<'_, D> {
         let operations = 5 * self.rows(Buffer::Channels) * recurrent;
         let cost = Self::elementwise(values, 0) + self.state_cost(recurrent) + Cost { bytes: 0, operations };
         self.run("scan", cost, |device| device.scan(block, space));
+    }
+
+    fn select(&mut self, block: usize, selective: &Selective<Weight>) {
+        let (rows, recurrent) = (self.rows(Buffer::Channels), selective.kept().recurrent);
+        // An exponential counts as eight.
+        let operations = 13 * rows * recurrent;
+        let values = Self::elementwise(2 * rows * u64::from(selective.width), 0);
+        let cost = values + self.state_cost(recurrent) + Cost { bytes: 0, operations };
+        self.run("select", cost, |device| device.select(block, selective));
     }
 
     fn shift(&mut self, block: usize, side: Side, from: Buffer) {

@@ -6,8 +6,8 @@
 //! which the executor reports.
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, Shared,
-    StateSpace, TimeMix,
+    Activation, Attention, Convolution, Dense, Embed, GatedDelta, Head, Latent, Leaning, Linear, Moe, Norm, Selective,
+    Shared, StateSpace, TimeMix,
 };
 
 use crate::buffers::Buffer;
@@ -115,6 +115,10 @@ pub trait Ops {
     /// Takes each token of `Channels` and `Steps` into the state of block `block`, in order; what the heads give goes to
     /// `Mixed`.
     fn scan(&mut self, block: usize, space: &StateSpace<Self::Weight>);
+
+    /// Takes each token of `Channels`, `Steps`, `Key` (as `b`) and `Query` (as `c`) into the state of block `block`, in order; what the
+    /// channels give goes to `Mixed`.
+    fn select(&mut self, block: usize, selective: &Selective<Self::Weight>);
 
     /// `Change[t] = from[t - 1] - from[t]`, with the last row of each sequence in the state of a branch of block `block`.
     fn shift(&mut self, block: usize, side: Side, from: Buffer);

@@ -4,8 +4,8 @@
 //! values as the plan says by rounding them, and has no other notion of speed or memory.
 
 use kauri_arch::{
-    Activation, Attention, Block, Convolution, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Shape, State,
-    StateSpace, TimeMix,
+    Activation, Attention, Block, Convolution, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Selective, Shape,
+    State, StateSpace, TimeMix,
 };
 
 use crate::batch::{Batch, CacheType, Plan};
@@ -14,7 +14,7 @@ use crate::executor::DeviceError;
 use crate::formula;
 use crate::memory::{self, Memory, Run};
 use crate::ops::{Ops, Part, Share, Side};
-use crate::recurrence::{self, Delta, Replace, Scan, pace, softplus, unit};
+use crate::recurrence::{self, Delta, Replace, Scan, Select, pace, softplus, unit};
 use crate::rope::{Angles, Frequencies};
 use crate::weight::Weight;
 
@@ -255,12 +255,14 @@ impl Ops for Plain {
                         let place = self.place(pages, seen);
                         (place * kv_heads + head / (heads / kv_heads)) * head_dim
                     };
+                    let slope = attention.alibi.map(|alibi| formula::slope(alibi, attention.heads, head as u32));
                     let mut weights: Vec<f32> = sees
                         .clone()
                         .map(|seen| {
                             let k = &self.cache[block][0][row(seen)..][..head_dim];
                             let score = formula::dot(q, k) * attention.scale;
-                            attention.soft_cap.map_or(score, |cap| formula::soft_cap(score, cap))
+                            let score = attention.soft_cap.map_or(score, |cap| formula::soft_cap(score, cap));
+                            slope.map_or(score, |slope| score - slope * seen.abs_diff(position) as f32)
                         })
                         .collect();
                     let (most, mut sum) = formula::exponentials(&mut weights);
@@ -499,6 +501,29 @@ impl Ops for Plain {
                         skip: skip[head],
                     };
                     scan.step(state, &mut mixed[head * head_dim..][..head_dim]);
+                }
+                self.buffers[Buffer::Mixed as usize][index * width..][..width].copy_from_slice(&mixed);
+            }
+        }
+    }
+
+    fn select(&mut self, block: usize, selective: &Selective<Weight>) {
+        let (width, columns) = (selective.width as usize, selective.state as usize);
+        let [decay, skip] = [&selective.decay, &selective.skip].map(Weight::vector);
+        for sequence in &self.batch.sequences {
+            let states = &mut self.states[block][1][sequence.slot as usize * width * columns..][..width * columns];
+            if sequence.cached_tokens == 0 {
+                states.fill(0.0);
+            }
+            for index in sequence.tokens.clone() {
+                let row = |buffer: Buffer, width: usize| &self.buffers[buffer as usize][index * width..][..width];
+                let [x, steps] = [Buffer::Channels, Buffer::Steps].map(|buffer| row(buffer, width));
+                let [b, c] = [Buffer::Key, Buffer::Query].map(|buffer| row(buffer, columns));
+                let mut mixed = vec![0.0; width];
+                for (channel, state) in states.chunks_exact_mut(columns).enumerate() {
+                    let decay = &decay[channel * columns..][..columns];
+                    let (x, step, skip) = (x[channel], softplus(steps[channel]), skip[channel]);
+                    mixed[channel] = Select { x, step, decay, b, c, skip }.step(state);
                 }
                 self.buffers[Buffer::Mixed as usize][index * width..][..width].copy_from_slice(&mixed);
             }

@@ -58,6 +58,36 @@ impl Scan<'_> {
     }
 }
 
+/// One channel of one token of a selective state space each of whose columns decays at a pace of its own:
+/// `state = e^(step * decay) * state + (step * x) b`, `y = state c + skip * x`.
+#[derive(Clone, Copy, Debug)]
+pub struct Select<'a> {
+    /// The channel's input.
+    pub x: f32,
+    /// Factor on what the state takes in.
+    pub step: f32,
+    /// (state): negative.
+    pub decay: &'a [f32],
+    /// (state).
+    pub b: &'a [f32],
+    /// (state).
+    pub c: &'a [f32],
+    /// How much of `x` passes by.
+    pub skip: f32,
+}
+
+impl Select<'_> {
+    /// Takes the token into `state` and gives what the channel gives.
+    pub fn step(&self, state: &mut [f32]) -> f32 {
+        let (taken, mut sum) = (self.step * self.x, 0.0);
+        for (((state, decay), b), c) in state.iter_mut().zip(self.decay).zip(self.b).zip(self.c) {
+            *state = *state * (self.step * decay).exp() + taken * b;
+            sum += *state * c;
+        }
+        sum + self.skip * self.x
+    }
+}
+
 /// `x` with a length of `scale`: `scale * x / sqrt(x x + epsilon)`.
 #[inline(always)]
 pub fn unit(x: &[f32], epsilon: f32, scale: f32, to: &mut [f32]) {
@@ -213,6 +243,17 @@ mod tests {
         }
         assert_eq!(state, [5.0, 6.0, 3.0, 4.0]);
         assert!((pace(0.0) - 0.738_4).abs() < 1e-4, "{}", pace(0.0));
+    }
+
+    #[test]
+    fn columns_decay_at_paces_of_their_own() {
+        let mut state = [0.0; 2];
+        let decay = [0.0, -std::f32::consts::LN_2];
+        let given = [1.0, 0.0, 0.0].map(|x| {
+            Select { x, step: 1.0, decay: &decay, b: &[8.0, 8.0], c: &[1.0, 0.25], skip: 3.0 }.step(&mut state)
+        });
+        assert_eq!(given, [13.0, 9.0, 8.5]);
+        assert_eq!(state, [8.0, 2.0]);
     }
 
     #[test]

@@ -214,6 +214,10 @@ impl Executor for Split {
         self.last().sample(choices)
     }
 
+    fn draws(&self) -> bool {
+        self.stages.last().is_some_and(|stage| stage.draws())
+    }
+
     fn rows(&mut self) -> Result<&[f32], DeviceError> {
         self.last().rows()
     }

@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Embed, GatedDelta, Latent, Linear, Moe, Norm, Shape, StateSpace, TimeMix,
+    Activation, Attention, Convolution, Embed, GatedDelta, Latent, Linear, Moe, Norm, Selective, Shape, StateSpace,
+    TimeMix,
 };
 use kauri_device::conformance::{Subject, Tolerance, conform};
 use kauri_device::plain::Plain;
@@ -120,6 +121,11 @@ impl Ops for Recorder {
     fn scan(&mut self, block: usize, space: &StateSpace<Weight>) {
         let space = space.clone();
         self.push(move |plain| plain.scan(block, &space));
+    }
+
+    fn select(&mut self, block: usize, selective: &Selective<Weight>) {
+        let selective = selective.clone();
+        self.push(move |plain| plain.select(block, &selective));
     }
 
     fn shift(&mut self, block: usize, side: Side, from: Buffer) {

@@ -14,6 +14,7 @@ use kauri_step::sample::{Sampler, Sampling, Workspace};
 use kauri_tokenizer::Tokenizer;
 
 use crate::dialogue::Reading;
+use crate::drawing::Draws;
 use crate::error::Error;
 use crate::events::{Done, Event, Finish};
 use crate::masks::Masks;
@@ -215,16 +216,23 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// The next token from the logits of the launched step: on the device where it can, else by the sampler, which works on a
-    /// copy of the row.
+    /// The next token from the logits of the launched step: on the device where it can choose like that, else by the sampler, which works
+    /// on a copy of the row.
     fn choose(&mut self, chooser: &mut Chooser, guide: Option<&Guide>) -> Result<u32, Error> {
         let mask = guide.and_then(Guide::mask);
         let Some(sampler) = &mut chooser.sampler else {
             let sampled = self.engine.executor.sample(&[Choice::Greedy { mask }])?;
             return sampled.tokens[0].ok_or(Error::NotFinite);
         };
-        chooser.row.copy_from_slice(self.engine.executor.sample(&[Choice::Logits])?.logits);
         let position = self.tokens.len() as u64;
+        if self.engine.executor.draws() {
+            chooser.draws.clear();
+            if let Some(planned) = chooser.draws.plan(sampler, position, &self.tokens) {
+                let sampled = self.engine.executor.sample(&[chooser.draws.choice(&planned, mask)])?;
+                return sampled.tokens[0].ok_or(Error::NotFinite);
+            }
+        }
+        chooser.row.copy_from_slice(self.engine.executor.sample(&[Choice::Logits])?.logits);
         let choice = sampler.sample(&mut chooser.row, mask, position, &self.tokens);
         choice.map(|choice| choice.token).ok_or(Error::NotFinite)
     }
@@ -254,6 +262,8 @@ struct Chooser {
     sampler: Option<Sampler>,
     /// A row of logits, to be changed by penalties.
     row: Vec<f32>,
+    /// Where the device draws.
+    draws: Draws,
 }
 
 impl Chooser {
@@ -263,7 +273,7 @@ impl Chooser {
             sampler.exchange(&mut Workspace::new(vocab));
         }
         let row = vec![0.0; if sampler.is_none() { 0 } else { vocab }];
-        Ok(Self { sampler, row })
+        Ok(Self { sampler, row, draws: Draws::default() })
     }
 }
 

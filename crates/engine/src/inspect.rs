@@ -194,6 +194,9 @@ fn describe_mixer(mixer: &Mixer<Weight>) -> String {
             format!("short convolution ({channels} wide, {taps} tokens)")
         }
         Mixer::StateSpace(space) => describe_space(space),
+        Mixer::Selective(selective) => {
+            format!("selective state space ({} channels x {})", selective.width, selective.state)
+        }
         Mixer::GatedDelta(delta) => {
             let GatedDelta { key_heads, value_heads, key_dim, value_dim, .. } = delta;
             format!("gated delta rule ({value_heads} heads of {key_dim} x {value_dim}, {key_heads} key heads)")
@@ -207,7 +210,11 @@ fn describe_mixer(mixer: &Mixer<Weight>) -> String {
 
 fn describe_attention(attention: &Attention<Weight>) -> String {
     let window = attention.window_tokens.map_or(String::new(), |window| format!(", window {window}"));
-    let rope = if attention.rope.is_none() { ", no rope" } else { "" };
+    let rope = match (attention.rope, attention.alibi) {
+        (_, Some(_)) => ", linear biases",
+        (None, None) => ", no rope",
+        (Some(_), None) => "",
+    };
     let both_ways = if attention.both_ways { ", both ways" } else { "" };
     let gated = if attention.gated { "gated " } else { "" };
     format!(

@@ -10,6 +10,7 @@ mod chat;
 mod decode;
 mod devices;
 mod dialogue;
+mod drawing;
 mod engine;
 mod error;
 mod events;

@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 
 use kauri_arch::{
-    Activation, Attention, Convolution, Embed, GatedDelta, Head, Latent, Linear, Moe, Norm, Shape, StateSpace, TimeMix,
+    Activation, Attention, Convolution, Embed, GatedDelta, Head, Latent, Linear, Moe, Norm, Selective, Shape,
+    StateSpace, TimeMix,
 };
 use kauri_device::reference;
 use kauri_device::{Batch, Buffer, Ends, Matrix, Ops, Part, Plan, Sequence, Share, Side, Weight, forward};
@@ -164,6 +165,10 @@ impl Ops for Observed<'_> {
 
     fn scan(&mut self, block: usize, space: &StateSpace<Weight>) {
         self.cpu.scan(block, space);
+    }
+
+    fn select(&mut self, block: usize, selective: &Selective<Weight>) {
+        self.cpu.select(block, selective);
     }
 
     fn shift(&mut self, block: usize, side: Side, from: Buffer) {

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use kauri_engine::grammar::Grammar;
 use kauri_engine::{
-    Engine, Error, Finish, Options, Remembering, Reply, Request, Sampling, Service, Serving, Submission,
+    DeviceChoice, Engine, Error, Finish, Options, Remembering, Reply, Request, Sampling, Service, Serving, Submission,
 };
 use tempfile::TempDir;
 
@@ -266,6 +267,45 @@ fn who_walks_away_is_gone_and_others_go_on() {
     }
     let status = service.status();
     assert_eq!((status.running, status.waiting, status.pages_used), (0, 0, 0));
+}
+
+/// Whoever asks how likely tokens were has their rows brought to the host: its sampler chooses the tokens that the device draws elsewhere.
+#[test]
+fn what_a_gpu_draws_is_what_the_host_chooses() {
+    // The same logits whoever shares the step, so that only the choice may differ.
+    let options = Options { device: DeviceChoice::Cuda, exact: true, ..options(8, 64) };
+    let engine = match Engine::load(None, &options) {
+        Ok(engine) => engine,
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            return;
+        }
+    };
+    let usual = conversations(&engine, 24);
+    let service = engine.serve(&Serving::default());
+    let schema = Grammar::JsonSchema(r#"{"type": "object", "properties": {"name": {"type": "string"}}}"#.to_owned());
+    let schema = service.compile(&schema).expect("it compiles");
+    let requests: Vec<Request> = (0..)
+        .zip(usual)
+        .map(|(seed, request)| {
+            let sampling = match seed % 4 {
+                0 => Sampling { seed, temperature: 0.8, top_k: 40, top_p: 0.95, ..Sampling::default() },
+                1 => Sampling { seed, temperature: 1.3, min_p: 0.02, frequency_penalty: 0.4, ..Sampling::default() },
+                2 => Sampling { seed, top_p: 0.9, repetition_penalty: 1.3, dry_multiplier: 0.8, ..Sampling::default() },
+                _ => Sampling { temperature: 0.0, presence_penalty: 1.0, ..Sampling::default() },
+            };
+            let constraint = (seed % 3 == 1).then(|| schema.clone());
+            let logit_bias = vec![(request.prompt[0], 1.5), (request.prompt[1], -50.0)];
+            Request { sampling, constraint, logit_bias, max_tokens: Some(60), ..request }
+        })
+        .collect();
+    let (drawn, _) = together(&service, &requests);
+    let told: Vec<Request> = requests.into_iter().map(|request| Request { likely: Some(0), ..request }).collect();
+    let (chosen, _) = together(&service, &told);
+    assert!(drawn.iter().map(|(tokens, ..)| tokens.len()).sum::<usize>() > 100, "answers");
+    for (index, (drawn, chosen)) in drawn.iter().zip(&chosen).enumerate() {
+        assert_eq!(drawn, chosen, "conversation {index}: {:?}", told[index].sampling);
+    }
 }
 
 #[test]

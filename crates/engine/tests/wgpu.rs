@@ -1,7 +1,8 @@
 //! The default model through Vulkan or Metal: limits of drivers that allow less, and what it takes the CPU to start a step, which is a
 //! figure for `docs/log.md` and no test of it.
 //!
-//! `cargo test --release -p kauri-engine --test wgpu -- --ignored --nocapture`
+//! `cargo test --release -p kauri-engine --test wgpu -- --ignored --nocapture`, with the layers of the file that `KAURI_MODEL` names, if it
+//! names one.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,9 +12,11 @@ use kauri_device::{Batch, CacheType, Choice, DeviceError, Executor, Plan, Weight
 use kauri_device_wgpu::{Arithmetic, Device, Reduction, WgpuExecutor};
 use kauri_formats::Checkpoint;
 
+/// The default model.
+const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/kauri-nano-Q4_K_M.gguf");
 /// Layers of the 8b shape: what a step takes the CPU depends on the number of kernels and not on the size of what they read.
 const LAYERS: usize = 36;
-/// Steps that are timed.
+/// Steps that are timed; of the layers of a file a tenth of them.
 const STEPS: u32 = 200;
 
 const PLAN: Plan =
@@ -23,10 +26,14 @@ const PLAN: Plan =
 fn opened(binding_bytes_max: u64) -> Option<(Shape<Weight>, Device)> {
     let device = Device::open_within(true, Reduction::Best, binding_bytes_max);
     let device = device.inspect_err(|reason| eprintln!("skipped: {reason}")).ok()?;
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/kauri-nano-Q4_K_M.gguf");
-    let checkpoint = Checkpoint::open(own).expect("the model opens");
+    Some((loaded(Path::new(OWN)), device))
+}
+
+/// The weights of a file.
+fn loaded(path: &Path) -> Shape<Weight> {
+    let checkpoint = Checkpoint::open(path).expect("the model opens");
     let names = kauri_arch::identify(&checkpoint).expect("a known architecture");
-    Some((kauri_model::load::weights(&checkpoint, &names).expect("a whole model"), device))
+    kauri_model::load::weights(&checkpoint, &names).expect("a whole model")
 }
 
 /// What follows a few tokens, as logits.
@@ -64,16 +71,66 @@ fn what_has_no_room_is_named() {
     assert!(error.to_string().contains("try a smaller --context"), "{error}");
 }
 
+/// Of a file whose weights the device has, hardly a page stays in memory behind them; who reads it again finds what was there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_is_let_go_of_once_it_was_sent() {
+    let Some((_, device)) = opened(u64::MAX) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.gguf");
+    std::fs::copy(OWN, &path).expect("a copy");
+    let shape = loaded(&path);
+    let read_kib = resident_kib(&path);
+    let first = logits(&device, &shape);
+    let sent_kib = resident_kib(&path);
+    let mut weights_kib = 0;
+    shape.for_each(|weight| {
+        if let Weight::Matrix(matrix) = weight {
+            weights_kib += matrix.data.len() / 1024;
+        }
+    });
+    println!("{weights_kib} KiB of weights; in memory {read_kib} before and {sent_kib} after they were sent");
+    // What is read brings its neighbours along.
+    assert!(sent_kib < read_kib + weights_kib / 8, "{sent_kib} KiB are in memory, {read_kib} before");
+    assert!(logits(&device, &shape) == first, "sent a second time they are the same weights");
+}
+
+/// KiB of a file's mappings that are in memory for this process.
+#[cfg(target_os = "linux")]
+fn resident_kib(path: &Path) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").expect("what is mapped");
+    let (name, mut is_own, mut kib) = (path.to_str().expect("a path"), false, 0);
+    for line in maps.lines() {
+        // A line for a mapping, with its file, is followed by lines with a colon behind their name.
+        if !line.split_whitespace().next().is_some_and(|word| word.ends_with(':')) {
+            is_own = line.ends_with(name);
+        } else if let Some(size) = line.strip_prefix("Rss:").filter(|_| is_own) {
+            kib += size.trim().trim_end_matches(" kB").parse::<usize>().expect("a number");
+        }
+    }
+    kib
+}
+
 #[test]
 #[ignore = "a measurement"]
 fn a_step_is_started() {
     let Some((mut shape, device)) = opened(u64::MAX) else { return };
-    let blocks = shape.blocks.clone();
-    shape.blocks = blocks.into_iter().cycle().take(LAYERS).collect();
+    let steps = match std::env::var_os("KAURI_MODEL") {
+        Some(path) => {
+            shape = loaded(Path::new(&path));
+            STEPS / 10
+        }
+        None => {
+            let blocks = shape.blocks.clone();
+            shape.blocks = blocks.into_iter().cycle().take(LAYERS).collect();
+            STEPS
+        }
+    };
+    let layers = shape.blocks.len();
     let mut executor = WgpuExecutor::new(&device, &shape, PLAN, Arithmetic::Fast).expect("room");
     let pages: Vec<u32> = (0..PLAN.pages).collect();
     let mut seconds = Vec::new();
-    for position in 0..STEPS {
+    for position in 0..steps {
         let mut batch = Batch::default();
         batch.push(&[7], position, &pages, 0, 1, 1);
         let start = Instant::now();
@@ -84,7 +141,7 @@ fn a_step_is_started() {
     seconds.sort_by(f64::total_cmp);
     let ms = |share: f64| 1e3 * seconds[(share * (seconds.len() - 1) as f64) as usize];
     println!(
-        "{}: {LAYERS} layers; a step is started in {:.3} ms at best, {:.3} at the median, {:.3} at nine tenths",
+        "{}: {layers} layers; a step is started in {:.3} ms at best, {:.3} at the median, {:.3} at nine tenths",
         device.name(),
         ms(0.0),
         ms(0.5),

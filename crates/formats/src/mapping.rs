@@ -155,6 +155,24 @@ impl Bytes {
         }
     }
 
+    /// Says that nobody here reads these bytes soon: what the system holds of them for this process goes, and comes back from the file,
+    /// or from what the system keeps of it, when it is read again. A hint, that of pages which [`Self::lock`] keeps is not taken;
+    /// bytes that are no file's stay as they are. Pages at both ends may go whole.
+    #[expect(unsafe_code, reason = "memory mapping is what this file is for")]
+    pub fn let_go(&self) {
+        #[cfg(unix)]
+        if let Owner::Mapped(mapping) = &self.owner
+            && !self.range.is_empty()
+        {
+            let (advice, range) = (memmap2::UncheckedAdvice::DontNeed, &self.range);
+            // SAFETY: pages that are let go of read afterwards as they would when mapped anew. No page of a mapping has contents of its
+            // own that would be lost: `map` makes them all read-only and of a file, whose bytes stand behind them as before (and
+            // may change as `map` says), but for those that `guard` replaced, which are zeros and read as zeros again. The range
+            // lies in the mapping, as that of any `Bytes` does.
+            let _ = unsafe { mapping.map.unchecked_advise_range(advice, range.start, range.len()) };
+        }
+    }
+
     /// Whether both are ranges of the same mapping (or both of none).
     #[must_use]
     pub fn same_mapping(&self, other: &Self) -> bool {
@@ -232,6 +250,34 @@ mod tests {
         file.write_all(content).unwrap();
         let bytes = Bytes::map(file.as_file()).unwrap();
         (file, bytes)
+    }
+
+    /// KiB of a file's mapping that are in memory for this process.
+    #[cfg(target_os = "linux")]
+    fn resident_kib(path: &std::path::Path) -> usize {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let name = path.to_str().unwrap();
+        let own = maps.lines().skip_while(|line| !line.ends_with(name));
+        let sizes = own.filter_map(|line| line.strip_prefix("Rss:"));
+        sizes.map(|size| size.trim().trim_end_matches(" kB").parse::<usize>().unwrap()).next().unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_let_go_of_leaves_memory_and_comes_back() {
+        let content: Vec<u8> = (0..4_u32 << 20).map(|place| (place % 251) as u8).collect();
+        let (file, bytes) = mapped(&content);
+        assert!(*bytes == content);
+        assert!(resident_kib(file.path()) == 4 << 10, "{} KiB were read", resident_kib(file.path()));
+        bytes.slice(1_000_001..3_000_001).unwrap().let_go();
+        // Where the system maps large pages more goes with them.
+        let rest = resident_kib(file.path());
+        assert!(rest < 2160, "{rest} KiB are left");
+        bytes.let_go();
+        bytes.slice(7..7).unwrap().let_go();
+        assert_eq!(resident_kib(file.path()), 0);
+        assert!(*bytes == content, "the same bytes come back");
+        Bytes::from(vec![1, 2]).let_go();
     }
 
     #[cfg(unix)]

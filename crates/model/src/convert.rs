@@ -84,7 +84,7 @@ fn piece(checkpoint: &Checkpoint, to: &Name, from: &Origin) -> Result<Piece, Err
     }
     let scales = match &name.role {
         Role::Coded { scales, .. } => Some(find(scales)?.clone()),
-        Role::Matrix | Role::Vector { .. } | Role::NegativeExp => {
+        Role::Matrix | Role::Vector { .. } | Role::NegativeExp | Role::Ones => {
             let is_plain = matches!(tensor.quant, Quant::F32 | Quant::F16 | Quant::BF16);
             if !is_plain && tensor.scales.is_none() {
                 return Err(wrong(&name.tensor, format!("is {}, expected F32, F16 or BF16", tensor.quant.name())));

@@ -103,6 +103,9 @@ pub fn weights(checkpoint: &Checkpoint, names: &Shape<Name>) -> Result<Shape<Wei
         }
     };
     let shape = names.try_map(&mut |name| {
+        if name.role == Role::Ones {
+            return Ok(Weight::Vector(vec![1.0; name.slot_rows().count()]));
+        }
         let tensor = find(&name.tensor, &name.dims)?;
         used.insert(name.tensor.clone());
         let Role::Coded { scales, scales_dims } = &name.role else { return fill(family, name, tensor) };
@@ -164,7 +167,7 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
     let (rows, columns) = (name.slot_rows(), name.columns() as usize);
     let (start, rows, step) = (rows.start as usize, (rows.end - rows.start) as usize, name.step as usize);
     match name.role {
-        Role::Vector { .. } | Role::NegativeExp => {
+        Role::Vector { .. } | Role::NegativeExp | Role::Ones => {
             // Blocks would straddle values that belong to different slots.
             if tensor.quant.block_len() != 1 || tensor.scales.is_some() {
                 return Err(wrong_type("F32, F16 or BF16"));
@@ -176,7 +179,7 @@ fn fill(family: &'static str, name: &Name, tensor: &Tensor) -> Result<Weight, Er
             Ok(Weight::Vector(match name.role {
                 Role::NegativeExp => values.map(|value| -value.exp()).collect(),
                 Role::Vector { plus } => values.map(|value| value + plus).collect(),
-                Role::Matrix | Role::Coded { .. } => values.copied().collect(),
+                Role::Matrix | Role::Coded { .. } | Role::Ones => values.copied().collect(),
             }))
         }
         Role::Matrix if step != 1 => Err(wrong_type("rows that follow each other")),

@@ -29,6 +29,8 @@
 //! numbers: as easy as 1, 2, 3") with the position as its counter and the seed as its key. Sums run in one fixed order and
 //! the exponential is this file's own, so that a draw is the same on every machine.
 //!
+//! A device that chooses by itself is told what [`Sampler::drawing`] and [`Sampler::changes`] say, and the [`uniform`] draw.
+//!
 //! Knows no model, no text and no clock.
 
 mod history;
@@ -41,6 +43,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use fearless_simd::{Level, dispatch};
+pub use history::{Change, Effect};
 use row::{BLOCK, LANES, Row, block_maxima, largest};
 use weights::{EXPONENT_MIN, SPAN, Weighing, exponential, sum_spans, weigh_row, weigh_span, weight};
 
@@ -181,6 +184,19 @@ impl Sampling {
     fn has_penalties(&self) -> bool {
         self.repetition_penalty != 1.0 || self.frequency_penalty != 0.0 || self.presence_penalty != 0.0
     }
+}
+
+/// How a sampler chooses once the [`Change`]s are made, where it goes through no other stages than these.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drawing {
+    /// Divides the logits of what is left; 0 takes the most probable token.
+    pub temperature: f32,
+    /// How many tokens to choose from; 0 is all.
+    pub top_k: u32,
+    /// The share of the probability at temperature 1, among those, to choose from.
+    pub top_p: f32,
+    /// How far below the largest a logit may be: min-p's share as a distance; infinity where all may be chosen.
+    pub below_max: f32,
 }
 
 /// A chosen token.
@@ -337,6 +353,26 @@ impl Sampler {
     pub fn with_breakers(mut self, breakers: Arc<[u32]>) -> Self {
         self.breakers = breakers;
         self
+    }
+
+    /// How it chooses, for a device that has the usual stages; nothing where it goes through others behind the [`Change`]s.
+    pub fn drawing(&self) -> Option<Drawing> {
+        let sampling = &self.sampling;
+        let Sampling { temperature, top_k, top_p, min_p, .. } = *sampling;
+        // At temperature 0 none of them is come to.
+        let is_usual = temperature == 0.0
+            || sampling.top_n_sigma == 0.0
+                && sampling.typical_p == 1.0
+                && sampling.xtc_probability == 0.0
+                && sampling.temperature_range == 0.0
+                && sampling.mirostat_tau == 0.0;
+        let below_max = if min_p > 0.0 { -self.min_p_distance } else { f32::INFINITY };
+        is_usual.then_some(Drawing { temperature, top_k, top_p, below_max })
+    }
+
+    /// The draw for the token at `position`: uniform in [0, 1).
+    pub fn uniform(&self, position: u64) -> f64 {
+        uniform(self.sampling.seed, position)
     }
 
     /// Chooses the token at `position` of its sequence from a row of logits; `None` when no token may be chosen.

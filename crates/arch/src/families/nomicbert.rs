@@ -1,9 +1,9 @@
 //! Nomic BERT: BERT with rope and a gate (Nussbaum 2024, arXiv:2402.01613).
 
 use super::Family;
-use crate::decoder::{Numbers, decoder, norm, rope};
-use crate::encoder::{embed, encoder};
-use crate::shape::{Activation, Pooling, RopeStyle, Shape};
+use crate::decoder::{Numbers, decoder, rope};
+use crate::encoder::kin_of_bert;
+use crate::shape::{Activation, RopeStyle};
 
 pub(super) static FAMILY: Family = Family {
     name: "nomic-bert",
@@ -41,9 +41,6 @@ pub(super) static FAMILY: Family = Family {
         let shape = decoder(config, &numbers, vec![rope(config, &numbers, RopeStyle::Halves)?], |layer| {
             Ok(layer.normed_sums(layer.packed_both_ways(), layer.gated(Activation::Silu)))
         })?;
-        let last = format!("blk.{}.layer_output_norm", numbers.layers - 1);
-        let embed = embed(config, &numbers, shape.embed);
-        let shape = Shape { embed, norm: norm(config, &numbers, &last, numbers.hidden), ..shape };
-        encoder(config, &numbers, Pooling::Mean, shape)
+        kin_of_bert(config, &numbers, shape)
     },
 };

@@ -7,7 +7,7 @@ use kauri_formats::Value;
 use serde_json::Value as Json;
 
 use crate::config::{Config, Error, Setting};
-use crate::name::Name;
+use crate::name::{Name, Role};
 use crate::shape::{Attention, Ffn, Latent, Mixer, NormKind, Parallel, Rope, RopeScaling, Scoring, Shape};
 
 /// Settings that are numbers or truth values of the same meaning in both formats.
@@ -16,6 +16,7 @@ const ALIKE: &[&str] = &[
     "attention.gate_lora_rank",
     "attention.iclr_lora_rank",
     "attention.kv_lora_rank",
+    "attention.max_alibi_bias",
     "attention.q_lora_rank",
     "attention.scale",
     "attention.value_residual_mix_lora_rank",
@@ -135,6 +136,10 @@ impl Settings {
     /// The widths of feed-forward networks: one number, or one for each layer where some have none.
     fn widths(&mut self, config: &Config<'_>, shape: &Shape<Name>) -> Result<(), Error> {
         let width = |ffn: Option<&Ffn<Name>>| match ffn {
+            // Which layers have experts, a width of theirs tells.
+            Some(Ffn::Moe(moe)) if config.family().name == "nemotron_h" => {
+                moe.experts.first().map_or(0, |expert| u64::from(expert.up.rows))
+            }
             None | Some(Ffn::Moe(_) | Ffn::Apart(_)) => 0,
             Some(Ffn::Dense(dense)) => u64::from(dense.up.rows),
             Some(Ffn::Shifted(shifted)) => u64::from(shifted.op.up.rows),
@@ -181,7 +186,10 @@ impl Settings {
                 None if config.family().name == "phi3" => self.count("attention.sliding_window", 0_u32),
                 None => {}
             }
-        } else if shape.mixers().any(|mixer| matches!(mixer, Mixer::StateSpace(_) | Mixer::TimeMix(_))) {
+        } else if shape
+            .mixers()
+            .any(|mixer| matches!(mixer, Mixer::StateSpace(_) | Mixer::Selective(_) | Mixer::TimeMix(_)))
+        {
             self.count("attention.head_count", 0_u32);
         }
     }
@@ -220,6 +228,18 @@ impl Settings {
                 }
                 if space.norm_first {
                     self.add("norm_before_gate", Value::Bool(true));
+                }
+            }
+            Mixer::Selective(selective) => {
+                self.count("ssm.conv_kernel", selective.convolution.taps);
+                self.count("ssm.state_size", selective.state);
+                self.count("ssm.inner_size", selective.width);
+                self.count("ssm.time_step_rank", selective.low.rows);
+                if let Some(norm) =
+                    selective.norms.as_ref().map(|[low, ..]| low).filter(|low| low.weight.role == Role::Ones)
+                {
+                    self.add("ssm.dt_b_c_rms", Value::Bool(true));
+                    self.number("ssm.dt_b_c_rms_epsilon", norm.epsilon);
                 }
             }
             Mixer::GatedDelta(delta) => {

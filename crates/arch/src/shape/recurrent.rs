@@ -171,7 +171,7 @@ impl<W> Convolution<W> {
         u64::from(self.taps - 1) * u64::from(self.channels)
     }
 
-    fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Convolution<V>, E> {
+    pub(super) fn try_map<V, E>(&self, map: &mut impl FnMut(&W) -> Result<V, E>) -> Result<Convolution<V>, E> {
         Ok(Convolution {
             channels: self.channels,
             taps: self.taps,

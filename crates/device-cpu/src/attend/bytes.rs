@@ -163,6 +163,10 @@ pub unsafe fn segment<V: Vector, P: Packed>(
         // Step by step for all rows: what one step of a row waits for is done while others are.
         for row in 0..count {
             mask::<V>(task, row, groups, scratch, cache);
+            if let Some(first) = groups.first() {
+                let scores = &mut scratch.scores[row * SEGMENT + first.number * GROUP..][..groups.len() * GROUP];
+                task.lean(tile, row, scores, first.position, LOG2_E);
+            }
             find_most::<V>(row, groups, scratch);
         }
         for row in 0..count {

@@ -41,7 +41,9 @@ pub unsafe fn segment<V: Vector, E: Stored>(
             }
         }
         for row in 0..count {
-            let (most, sum) = exponentials::<V>(&mut scratch.scores[row * SEGMENT..][columns.clone()]);
+            let scores = &mut scratch.scores[row * SEGMENT..][columns.clone()];
+            task.lean(tile, row, scores, base + columns.start, 1.0);
+            let (most, sum) = exponentials::<V>(scores);
             (scratch.part.softmax.most[row], scratch.part.softmax.sums[row]) = (most, sum);
         }
         // A few channels of all positions stay in the first-level cache while all rows are summed.

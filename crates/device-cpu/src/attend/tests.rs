@@ -24,6 +24,7 @@ struct Case {
     tokens: usize,
     window_tokens: Option<u32>,
     soft_cap: Option<f32>,
+    alibi: Option<f32>,
     scale: f32,
     /// (tokens, heads, `head_dim`).
     queries: Vec<f32>,
@@ -44,6 +45,7 @@ impl Case {
             tokens,
             window_tokens: None,
             soft_cap: None,
+            alibi: None,
             scale: 1.0 / (head_dim as f32).sqrt(),
             queries: random.values(tokens * heads * head_dim, 2.0),
             keys: random.values(tokens * kv_heads * head_dim, 2.0),
@@ -80,6 +82,7 @@ impl Case {
             both_ways: false,
             soft_cap: self.soft_cap,
             scale: self.scale,
+            alibi: self.alibi,
             sinks: None,
         }
     }
@@ -188,7 +191,12 @@ impl Bench {
                 let query = &case.queries[at..at + case.head_dim];
                 let window = case.window_tokens.map_or(usize::MAX, |window| window as usize);
                 let seen = &stored[(position + 1).saturating_sub(window)..=position];
-                let weights: Vec<f64> = seen.iter().map(|(key, _)| case.weight(query, key)).collect();
+                let slope =
+                    case.alibi.map_or(0.0, |alibi| kauri_device::formula::slope(alibi, case.heads as u32, head as u32));
+                let weight = |(index, (key, _)): (usize, &(Vec<f32>, Vec<f32>))| {
+                    case.weight(query, key) - f64::from(slope) * (seen.len() - 1 - index) as f64
+                };
+                let weights: Vec<f64> = seen.iter().enumerate().map(weight).collect();
                 let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let sum: f64 = weights.iter().map(|weight| (weight - most).exp()).sum();
                 for (index, mixed) in all[at..at + case.head_dim].iter_mut().enumerate() {
@@ -281,6 +289,8 @@ fn equals_the_formula_on_awkward_windows() {
             check(&case, &format!("a window of {window}"), BYTES);
             let case = Case { soft_cap: Some(1.5), ..case };
             check(&case, &format!("a window of {window} and a soft cap"), BYTES);
+            let case = Case { soft_cap: None, alibi: Some(8.0), ..case };
+            check(&case, &format!("a window of {window} and linear biases"), BYTES);
         }
     }
 }

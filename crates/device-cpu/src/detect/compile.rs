@@ -20,7 +20,7 @@ macro_rules! compile {
             use $crate::cache::{self, HeadMut, New};
             use $crate::elementwise::{self, Turn};
             use $crate::quant;
-            use $crate::recurrent::{self, Convolve, Delta, Replacement, Scan};
+            use $crate::recurrent::{self, Convolve, Delta, Replacement, Scan, Selection};
 
             /// Finds the kernel of a storage type.
             struct Strip;
@@ -120,6 +120,12 @@ macro_rules! compile {
             }
 
             $(#[target_feature(enable = $feature)])+
+            fn select(task: &Selection<'_>, sequence: &Sequence, strip: usize) {
+                // SAFETY: this function has the instructions.
+                unsafe { recurrent::select::<recurrent::Vectors<$vector>>(task, sequence, strip) };
+            }
+
+            $(#[target_feature(enable = $feature)])+
             fn delta(task: &Delta<'_>, sequence: &Sequence, head: usize) {
                 // SAFETY: this function has the instructions.
                 unsafe { recurrent::follow::<Delta<'_>, recurrent::Vectors<$vector>>(task, sequence, head) };
@@ -163,6 +169,7 @@ macro_rules! compile {
                 norm,
                 convolve,
                 scan,
+                select,
                 delta,
                 replace,
                 turned,

@@ -31,7 +31,7 @@ impl Unpack for Q6K {
                 let tops = V::columns16(base.add(128 + 32 * half + 16 * side), offsets);
                 let first = V::columns16(base.add(64 * half + 16 * side), offsets);
                 let second = V::columns16(base.add(64 * half + 32 + 16 * side), offsets);
-                for index in 0..4 {
+                written_out!(index in [0, 1, 2, 3] {
                     let at = 32 * half + 4 * side + index;
                     let (top, a, b) = (tops[index], first[index], second[index]);
                     out.columns(at, V::or(V::and(a, low), V::and(V::shift_left::<4>(top), high)));
@@ -39,7 +39,7 @@ impl Unpack for Q6K {
                     out.columns(at + 16, V::or(V::and(V::shift_right::<4>(a), low), V::and(top, high)));
                     let top = V::and(V::shift_right::<2>(top), high);
                     out.columns(at + 24, V::or(V::and(V::shift_right::<4>(b), low), top));
-                }
+                });
             });
         }
     }

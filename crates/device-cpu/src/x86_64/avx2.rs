@@ -15,11 +15,11 @@ use std::arch::x86_64::{
     _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_dpbusd_avx_epi32,
     _mm256_extractf128_ps, _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_fnmadd_ps, _mm256_i32gather_epi32,
     _mm256_inserti128_si256, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16,
-    _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_mullo_epi32, _mm256_or_si256, _mm256_round_ps,
-    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_shuffle_epi8,
-    _mm256_sign_epi8, _mm256_sll_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_srl_epi32, _mm256_srli_epi32,
-    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm256_unpackhi_epi32, _mm256_unpackhi_epi64,
-    _mm256_unpacklo_epi32, _mm256_unpacklo_epi64, _mm256_xor_si256,
+    _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_or_si256, _mm256_round_ps, _mm256_set1_epi8, _mm256_set1_epi16,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_shuffle_epi8, _mm256_sign_epi8, _mm256_sll_epi32,
+    _mm256_slli_epi32, _mm256_srai_epi32, _mm256_srl_epi32, _mm256_srli_epi32, _mm256_storeu_ps, _mm256_storeu_si256,
+    _mm256_sub_ps, _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
+    _mm256_xor_si256,
 };
 
 use half::{bf16, f16};
@@ -172,11 +172,6 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     #[inline(always)]
     unsafe fn add_ints(a: __m256i, b: __m256i) -> __m256i {
         _mm256_add_epi32(a, b)
-    }
-
-    #[inline(always)]
-    unsafe fn mul_ints(a: __m256i, b: __m256i) -> __m256i {
-        _mm256_mullo_epi32(a, b)
     }
 
     #[inline(always)]

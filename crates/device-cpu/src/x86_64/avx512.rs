@@ -5,6 +5,7 @@
     reason = "each method is one instruction under the contract that the trait states once"
 )]
 
+use std::arch::asm;
 use std::arch::x86_64::{
     __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T1, _mm_loadu_si128,
     _mm_prefetch, _mm_setzero_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm512_add_epi32, _mm512_add_ps,
@@ -13,11 +14,11 @@ use std::arch::x86_64::{
     _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
     _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_loadu_ps, _mm512_loadu_si512,
     _mm512_mask_blend_ps, _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_mullo_epi32, _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
-    _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512,
-    _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps,
-    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_scalef_ps,
+    _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8,
+    _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi32,
+    _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
+    _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 
 use half::{bf16, f16};
@@ -160,11 +161,6 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     }
 
     #[inline(always)]
-    unsafe fn mul_ints(a: __m512i, b: __m512i) -> __m512i {
-        _mm512_mullo_epi32(a, b)
-    }
-
-    #[inline(always)]
     unsafe fn to_float(value: __m512i) -> __m512 {
         _mm512_cvtepi32_ps(value)
     }
@@ -302,6 +298,11 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     }
 
     #[inline(always)]
+    unsafe fn settled(sum: __m512i) -> __m512i {
+        settled(sum)
+    }
+
+    #[inline(always)]
     unsafe fn dot(sum: __m512i, weights: __m512i, x: __m512i) -> __m512i {
         _mm512_dpbusd_epi32(sum, weights, x)
     }
@@ -332,6 +333,15 @@ unsafe fn quarters(base: *const u8, offsets: &[i32; 16], first: usize) -> __m512
     let v = _mm512_inserti32x4::<1>(v, rows[1]);
     let v = _mm512_inserti32x4::<2>(v, rows[2]);
     _mm512_inserti32x4::<3>(v, rows[3])
+}
+
+/// [`Vector::settled`], which needs the instructions to name a register.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn settled(mut sum: __m512i) -> __m512i {
+    // SAFETY: no instruction at all; it is not said to leave memory alone, so that no read moves across.
+    unsafe { asm!("/* {0} */", inout(zmm_reg) sum, options(nostack, preserves_flags)) };
+    sum
 }
 
 compile! {

@@ -169,11 +169,8 @@ float lane_sum(
     float sum_3 = {};
     uint step = 16u;
     sum_3 = x_1;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -202,11 +199,8 @@ float lane_max(
     float most_1 = {};
     uint step_1 = 16u;
     most_1 = x_2;
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e12 = step_1;
             step_1 = naga_div(_e12, 2u);
@@ -242,11 +236,8 @@ float workgroup_sum(
         reduced.inner[metal::min(unsigned(naga_div(thread_2, LANES)), 7u)] = _e2;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_2 = uint2(4294967295u);
     bool loop_init_2 = true;
     while(true) {
-        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
         if (!loop_init_2) {
             uint _e25 = part;
             part = _e25 + 1u;
@@ -281,11 +272,8 @@ float workgroup_max(
         reduced.inner[metal::min(unsigned(naga_div(thread_3, LANES)), 7u)] = _e2;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_3 = uint2(4294967295u);
     bool loop_init_3 = true;
     while(true) {
-        if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-        loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
         if (!loop_init_3) {
             uint _e25 = part_1;
             part_1 = _e25 + 1u;
@@ -444,11 +432,8 @@ struct main_Input {
     uint _e29 = args.key;
     uint from_at = _e20 + (((group.y * _e24) + head) * _e29);
     i = thread_;
-    uint2 loop_bound_4 = uint2(4294967295u);
     bool loop_init_4 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
         if (!loop_init_4) {
             uint _e68 = i;
             i = _e68 + THREADS;
@@ -494,11 +479,8 @@ struct main_Input {
     uint value_fours = naga_div(_e114 + 3u, 4u);
     uint spread_1 = metal::max(1u, naga_div(THREADS, value_fours));
     uint share_of = naga_div(thread_, value_fours);
-    uint2 loop_bound_5 = uint2(4294967295u);
     bool loop_init_5 = true;
     while(true) {
-        if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-        loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
         if (!loop_init_5) {
             uint _e139 = i_1;
             i_1 = _e139 + 1u;
@@ -515,11 +497,8 @@ struct main_Input {
         }
     }
     first = start;
-    uint2 loop_bound_6 = uint2(4294967295u);
     bool loop_init_6 = true;
     while(true) {
-        if (metal::all(loop_bound_6 == uint2(0u))) { break; }
-        loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
         if (!loop_init_6) {
             uint _e313 = first;
             first = _e313 + THREADS;
@@ -552,11 +531,8 @@ struct main_Input {
                 uint scales_2 = _e174 + (place * _e178);
                 sum = 0.0;
                 i_2 = 0u;
-                uint2 loop_bound_7 = uint2(4294967295u);
                 bool loop_init_7 = true;
                 while(true) {
-                    if (metal::all(loop_bound_7 == uint2(0u))) { break; }
-                    loop_bound_7 -= uint2(loop_bound_7.y == 0u, 1u);
                     if (!loop_init_7) {
                         uint _e197 = i_2;
                         i_2 = _e197 + 1u;
@@ -603,11 +579,8 @@ struct main_Input {
             most = larger;
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
             i_3 = 0u;
-            uint2 loop_bound_8 = uint2(4294967295u);
             bool loop_init_8 = true;
             while(true) {
-                if (metal::all(loop_bound_8 == uint2(0u))) { break; }
-                loop_bound_8 -= uint2(loop_bound_8.y == 0u, 1u);
                 if (!loop_init_8) {
                     uint _e311 = i_3;
                     i_3 = _e311 + 1u;
@@ -632,11 +605,8 @@ struct main_Input {
                     bool _e261 = local;
                     if (_e261) {
                         other = (spread_1 > 1u) ? share_of : 0u;
-                        uint2 loop_bound_9 = uint2(4294967295u);
                         bool loop_init_9 = true;
                         while(true) {
-                            if (metal::all(loop_bound_9 == uint2(0u))) { break; }
-                            loop_bound_9 -= uint2(loop_bound_9.y == 0u, 1u);
                             if (!loop_init_9) {
                                 uint _e303 = other;
                                 other = _e303 + spread_1;
@@ -689,11 +659,8 @@ struct main_Input {
         float remains_1 = metal::exp(_e328 - larger_1);
         float _e331 = total;
         total = (_e331 * remains_1) + metal::exp(_e325 - larger_1);
-        uint2 loop_bound_10 = uint2(4294967295u);
         bool loop_init_10 = true;
         while(true) {
-            if (metal::all(loop_bound_10 == uint2(0u))) { break; }
-            loop_bound_10 -= uint2(loop_bound_10.y == 0u, 1u);
             if (!loop_init_10) {
                 uint _e346 = i_4;
                 i_4 = _e346 + 1u;
@@ -720,11 +687,8 @@ struct main_Input {
     uint _e361 = args.mixed;
     uint _e365 = args.heads;
     uint to = _e361 + (((group.y * _e365) + head) * width_2);
-    uint2 loop_bound_11 = uint2(4294967295u);
     bool loop_init_11 = true;
     while(true) {
-        if (metal::all(loop_bound_11 == uint2(0u))) { break; }
-        loop_bound_11 -= uint2(loop_bound_11.y == 0u, 1u);
         if (!loop_init_11) {
             uint _e436 = i_5;
             i_5 = _e436 + 1u;
@@ -743,11 +707,8 @@ struct main_Input {
                 metal::float4 _e382 = sums.inner[metal::min(unsigned(_e380), 0u)];
                 sum_2 = _e382;
                 other_1 = 1u;
-                uint2 loop_bound_12 = uint2(4294967295u);
                 bool loop_init_12 = true;
                 while(true) {
-                    if (metal::all(loop_bound_12 == uint2(0u))) { break; }
-                    loop_bound_12 -= uint2(loop_bound_12.y == 0u, 1u);
                     if (!loop_init_12) {
                         uint _e397 = other_1;
                         other_1 = _e397 + 1u;
@@ -766,11 +727,8 @@ struct main_Input {
                     }
                 }
                 j = 0u;
-                uint2 loop_bound_13 = uint2(4294967295u);
                 bool loop_init_13 = true;
                 while(true) {
-                    if (metal::all(loop_bound_13 == uint2(0u))) { break; }
-                    loop_bound_13 -= uint2(loop_bound_13.y == 0u, 1u);
                     if (!loop_init_13) {
                         uint _e433 = j;
                         j = _e433 + 1u;

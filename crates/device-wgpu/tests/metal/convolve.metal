@@ -185,11 +185,8 @@ struct main_Input {
     uint _e19 = args.tails;
     uint _e23 = args.channels;
     uint tail = _e19 + (((_e11.slot * _e23) + channel) * before);
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e45 = i;
             i = _e45 + 1u;
@@ -221,11 +218,8 @@ struct main_Input {
         start = _e66;
     }
     t = _e11.first;
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e145 = t;
             t = _e145 + 1u;
@@ -245,11 +239,8 @@ struct main_Input {
             float _e87 = start;
             sum = _e87;
             i_1 = 0u;
-            uint2 loop_bound_2 = uint2(4294967295u);
             bool loop_init_2 = true;
             while(true) {
-                if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-                loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
                 if (!loop_init_2) {
                     uint _e103 = i_1;
                     i_1 = _e103 + 1u;
@@ -273,11 +264,8 @@ struct main_Input {
             float _e107 = vector(weight + before, vectors, _buffer_sizes);
             sum = _e105 + (_e107 * newest);
             i_2 = 0u;
-            uint2 loop_bound_3 = uint2(4294967295u);
             bool loop_init_3 = true;
             while(true) {
-                if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                 if (!loop_init_3) {
                     uint _e124 = i_2;
                     i_2 = _e124 + 1u;
@@ -306,11 +294,8 @@ struct main_Input {
             arena[metal::min(unsigned(at_3), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e143;
         }
     }
-    uint2 loop_bound_4 = uint2(4294967295u);
     bool loop_init_4 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
         if (!loop_init_4) {
             uint _e160 = i_3;
             i_3 = _e160 + 1u;

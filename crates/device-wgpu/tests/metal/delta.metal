@@ -120,11 +120,8 @@ float lane_sum(
     float sum = {};
     uint step = 16u;
     sum = x_2;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -164,11 +161,8 @@ float workgroup_sum(
         reduced.inner[metal::min(unsigned(naga_div(thread_2, LANES)), 7u)] = _e2;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e25 = part;
             part = _e25 + 1u;
@@ -237,11 +231,8 @@ struct main_Input {
     uint state = _e42 + ((((_e4.slot * _e46) + head) * _e51) * _e55);
     if (_e4.cached == 0u) {
         index = thread_;
-        uint2 loop_bound_2 = uint2(4294967295u);
         bool loop_init_2 = true;
         while(true) {
-            if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-            loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
             if (!loop_init_2) {
                 uint _e88 = index;
                 index = _e88 + THREADS;
@@ -255,11 +246,8 @@ struct main_Input {
             }
             {
                 i = 0u;
-                uint2 loop_bound_3 = uint2(4294967295u);
                 bool loop_init_3 = true;
                 while(true) {
-                    if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                    loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                     if (!loop_init_3) {
                         uint _e86 = i;
                         i = _e86 + 1u;
@@ -282,11 +270,8 @@ struct main_Input {
         }
     }
     t = _e4.first;
-    uint2 loop_bound_4 = uint2(4294967295u);
     bool loop_init_4 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
         if (!loop_init_4) {
             uint _e391 = t;
             t = _e391 + 1u;
@@ -304,11 +289,8 @@ struct main_Input {
             q_squares = 0.0;
             k_squares = 0.0;
             i_1 = thread_;
-            uint2 loop_bound_5 = uint2(4294967295u);
             bool loop_init_5 = true;
             while(true) {
-                if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-                loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
                 if (!loop_init_5) {
                     uint _e144 = i_1;
                     i_1 = _e144 + THREADS;
@@ -345,11 +327,8 @@ struct main_Input {
             float k_factor = 1.0 / metal::sqrt(_e163 + _e166);
             both = 0.0;
             i_2 = thread_;
-            uint2 loop_bound_6 = uint2(4294967295u);
             bool loop_init_6 = true;
             while(true) {
-                if (metal::all(loop_bound_6 == uint2(0u))) { break; }
-                loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
                 if (!loop_init_6) {
                     uint _e222 = i_2;
                     i_2 = _e222 + THREADS;
@@ -400,11 +379,8 @@ struct main_Input {
             float _e266 = arena[metal::min(unsigned((_e257 + (_e258 * _e261)) + head), (_buffer_sizes.size0 - 0 - 4) / 4)];
             float _e267 = sigmoid(_e266);
             index_1 = thread_;
-            uint2 loop_bound_7 = uint2(4294967295u);
             bool loop_init_7 = true;
             while(true) {
-                if (metal::all(loop_bound_7 == uint2(0u))) { break; }
-                loop_bound_7 -= uint2(loop_bound_7.y == 0u, 1u);
                 if (!loop_init_7) {
                     uint _e387 = index_1;
                     index_1 = _e387 + THREADS;
@@ -420,11 +396,8 @@ struct main_Input {
                     for_k = 0.0;
                     for_q = 0.0;
                     i_3 = 0u;
-                    uint2 loop_bound_8 = uint2(4294967295u);
                     bool loop_init_8 = true;
                     while(true) {
-                        if (metal::all(loop_bound_8 == uint2(0u))) { break; }
-                        loop_bound_8 -= uint2(loop_bound_8.y == 0u, 1u);
                         if (!loop_init_8) {
                             uint _e309 = i_3;
                             i_3 = _e309 + 1u;
@@ -459,11 +432,8 @@ struct main_Input {
                     float _e331 = for_k;
                     float correction = (_e330 - (keep * _e331)) * _e267;
                     i_4 = 0u;
-                    uint2 loop_bound_9 = uint2(4294967295u);
                     bool loop_init_9 = true;
                     while(true) {
-                        if (metal::all(loop_bound_9 == uint2(0u))) { break; }
-                        loop_bound_9 -= uint2(loop_bound_9.y == 0u, 1u);
                         if (!loop_init_9) {
                             uint _e362 = i_4;
                             i_4 = _e362 + 1u;

@@ -228,11 +228,8 @@ struct main_Input {
     uint _e71 = args.row_bytes;
     uint _e76 = args.columns;
     Eight _e77 = eight0_(_e60, _e63 + ((_e64 - _e67) * _e71), _e76, eight, weights0_, _buffer_sizes);
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e133 = j;
             j = _e133 + 1u;

@@ -85,11 +85,8 @@ float lane_sum(
     float sum_1 = {};
     uint step = 16u;
     sum_1 = x;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -276,11 +273,8 @@ struct main_Input {
     uint row_2 = (ROWS * group.x) + naga_div(thread_, LANES);
     uint _e14 = args.hidden;
     if (row_2 < _e14) {
-        uint2 loop_bound_1 = uint2(4294967295u);
         bool loop_init_1 = true;
         while(true) {
-            if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-            loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
             if (!loop_init_1) {
                 uint _e121 = k;
                 k = _e121 + 1u;
@@ -311,11 +305,8 @@ struct main_Input {
                 Matrix _e60 = matrix_of(_e57, naga_f2u32(expert_1), 2u, vectors, _buffer_sizes);
                 part = 0.0;
                 group_1 = lane;
-                uint2 loop_bound_2 = uint2(4294967295u);
                 bool loop_init_2 = true;
                 while(true) {
-                    if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-                    loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
                     if (!loop_init_2) {
                         uint _e99 = group_1;
                         group_1 = _e99 + LANES;

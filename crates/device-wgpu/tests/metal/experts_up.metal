@@ -161,11 +161,8 @@ float lane_sum(
     float sum = {};
     uint step = 16u;
     sum = x_4;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -461,11 +458,8 @@ struct main_Input {
         uint _e57 = args.hidden;
         uint from_at = _e53 + (group.z * _e57);
         group_1 = lane;
-        uint2 loop_bound_1 = uint2(4294967295u);
         bool loop_init_1 = true;
         while(true) {
-            if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-            loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
             if (!loop_init_1) {
                 uint _e106 = group_1;
                 group_1 = _e106 + LANES;

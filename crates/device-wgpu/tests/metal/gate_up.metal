@@ -164,11 +164,8 @@ float lane_sum(
     float sum = {};
     uint step = 16u;
     sum = x_4;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -430,11 +427,8 @@ struct main_Input {
     uint first_1 = TOKENS * group.y;
     uint lane = naga_mod(thread_, LANES);
     uint row_4 = (GATED_ROWS * group.x) + (EACH_GATED * naga_div(thread_, LANES));
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e29 = i;
             i = _e29 + 1u;
@@ -461,11 +455,8 @@ struct main_Input {
         uint _e51 = args.tokens;
         uint tokens = metal::min(TOKENS, _e51 - first_1);
         group_1 = lane;
-        uint2 loop_bound_2 = uint2(4294967295u);
         bool loop_init_2 = true;
         while(true) {
-            if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-            loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
             if (!loop_init_2) {
                 uint _e143 = group_1;
                 group_1 = _e143 + LANES;
@@ -478,11 +469,8 @@ struct main_Input {
             }
             {
                 r = 0u;
-                uint2 loop_bound_3 = uint2(4294967295u);
                 bool loop_init_3 = true;
                 while(true) {
-                    if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                    loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                     if (!loop_init_3) {
                         uint _e141 = r;
                         r = _e141 + 1u;
@@ -509,11 +497,8 @@ struct main_Input {
                         uint _e95 = group_1;
                         Eight _e96 = eight1_(_e83, _e86 + (own * _e89), _e94, _e95, weights1_, _buffer_sizes);
                         t = 0u;
-                        uint2 loop_bound_4 = uint2(4294967295u);
                         bool loop_init_4 = true;
                         while(true) {
-                            if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-                            loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
                             if (!loop_init_4) {
                                 uint _e138 = t;
                                 t = _e138 + 1u;
@@ -551,11 +536,8 @@ struct main_Input {
             }
         }
     }
-    uint2 loop_bound_5 = uint2(4294967295u);
     bool loop_init_5 = true;
     while(true) {
-        if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-        loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
         if (!loop_init_5) {
             uint _e249 = i_1;
             i_1 = _e249 + 1u;

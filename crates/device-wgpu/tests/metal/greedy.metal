@@ -91,11 +91,8 @@ struct main_Input {
     uint _e22 = kept[metal::min(unsigned(mask), (_buffer_sizes.size1 - 0 - 4) / 4)];
     bool is_masked = _e22 != 0u;
     i = thread_;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e78 = i;
             i = _e78 + THREADS;
@@ -149,11 +146,8 @@ struct main_Input {
     uint _e86 = best;
     tokens.inner[metal::min(unsigned(thread_), 255u)] = _e86;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e142 = width;
             width = naga_div(_e142, 2u);

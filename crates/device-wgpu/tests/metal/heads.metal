@@ -72,11 +72,8 @@ float lane_sum(
     float sum_1 = {};
     uint step = 16u;
     sum_1 = x;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -254,11 +251,8 @@ struct main_Input {
     uint matrix_ = vectors[metal::min(unsigned(_e27 + group.y), (_buffer_sizes.size2 - 0 - 4) / 4)];
     if (group.x == 0u) {
         i = thread_;
-        uint2 loop_bound_1 = uint2(4294967295u);
         bool loop_init_1 = true;
         while(true) {
-            if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-            loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
             if (!loop_init_1) {
                 uint _e54 = i;
                 i = _e54 + THREADS;
@@ -284,11 +278,8 @@ struct main_Input {
         uint eight = (group.x * THREADS) + thread_;
         uint _e70 = args.outputs;
         if ((8u * eight) < _e70) {
-            uint2 loop_bound_2 = uint2(4294967295u);
             bool loop_init_2 = true;
             while(true) {
-                if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-                loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
                 if (!loop_init_2) {
                     uint _e114 = row;
                     row = _e114 + 1u;
@@ -314,11 +305,8 @@ struct main_Input {
                     sums.high = _e109 + (x_1 * _e97.high);
                 }
             }
-            uint2 loop_bound_3 = uint2(4294967295u);
             bool loop_init_3 = true;
             while(true) {
-                if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                 if (!loop_init_3) {
                     uint _e157 = j;
                     j = _e157 + 1u;
@@ -354,11 +342,8 @@ struct main_Input {
     uint _e171 = args.outputs;
     if (row_3 < _e171) {
         group_1 = lane;
-        uint2 loop_bound_4 = uint2(4294967295u);
         bool loop_init_4 = true;
         while(true) {
-            if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-            loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
             if (!loop_init_4) {
                 uint _e204 = group_1;
                 group_1 = _e204 + LANES;

@@ -67,11 +67,8 @@ float lane_sum(
     float sum_1 = {};
     uint step = 16u;
     sum_1 = x;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -111,11 +108,8 @@ float workgroup_sum(
         reduced.inner[metal::min(unsigned(naga_div(thread_2, LANES)), 7u)] = _e2;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e25 = part;
             part = _e25 + 1u;
@@ -169,11 +163,8 @@ struct main_Input {
     uint _e40 = args.is_layer;
     if (_e40 != 0u) {
         i = thread_;
-        uint2 loop_bound_2 = uint2(4294967295u);
         bool loop_init_2 = true;
         while(true) {
-            if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-            loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
             if (!loop_init_2) {
                 uint _e58 = i;
                 i = _e58 + THREADS;
@@ -198,11 +189,8 @@ struct main_Input {
         mean = _e62 / static_cast<float>(_e65);
     }
     i_1 = thread_;
-    uint2 loop_bound_3 = uint2(4294967295u);
     bool loop_init_3 = true;
     while(true) {
-        if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-        loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
         if (!loop_init_3) {
             uint _e86 = i_1;
             i_1 = _e86 + THREADS;
@@ -229,11 +217,8 @@ struct main_Input {
     float _e98 = args.epsilon;
     float factor = 1.0 / metal::sqrt((_e90 / static_cast<float>(_e93)) + _e98);
     i_2 = thread_;
-    uint2 loop_bound_4 = uint2(4294967295u);
     bool loop_init_4 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
         if (!loop_init_4) {
             uint _e145 = i_2;
             i_2 = _e145 + THREADS;

@@ -64,11 +64,8 @@ float lane_sum(
     float sum = {};
     uint step = 16u;
     sum = x;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -108,11 +105,8 @@ float workgroup_sum(
         reduced.inner[metal::min(unsigned(naga_div(thread_2, LANES)), 7u)] = _e2;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e25 = part;
             part = _e25 + 1u;
@@ -152,11 +146,8 @@ struct main_Input {
     uint _e11 = args.head_dim;
     uint at_1 = ((group.y * _e5) + group.x) * _e11;
     i = thread_;
-    uint2 loop_bound_2 = uint2(4294967295u);
     bool loop_init_2 = true;
     while(true) {
-        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
         if (!loop_init_2) {
             uint _e55 = i;
             i = _e55 + THREADS;
@@ -187,11 +178,8 @@ struct main_Input {
     float _e59 = workgroup_sum(_e58, thread_, reduced);
     passes = _e59;
     i_1 = thread_;
-    uint2 loop_bound_3 = uint2(4294967295u);
     bool loop_init_3 = true;
     while(true) {
-        if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-        loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
         if (!loop_init_3) {
             uint _e87 = i_1;
             i_1 = _e87 + THREADS;

@@ -93,11 +93,8 @@ float lane_sum(
     float sum = {};
     uint step = 16u;
     sum = x;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -256,11 +253,8 @@ type_9 sums0_(
         uint _e34 = args.columns;
         uint groups = naga_div(_e34 + 7u, 8u);
         group_4 = lane;
-        uint2 loop_bound_1 = uint2(4294967295u);
         bool loop_init_1 = true;
         while(true) {
-            if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-            loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
             if (!loop_init_1) {
                 uint _e86 = group_4;
                 group_4 = _e86 + LANES;
@@ -353,11 +347,8 @@ struct main_Input {
         type_9 _e50 = sums0_(_e49, row_3, lane_1, first_1, arena, weights0_, args, _buffer_sizes);
         sums = _e50;
     }
-    uint2 loop_bound_2 = uint2(4294967295u);
     bool loop_init_2 = true;
     while(true) {
-        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
         if (!loop_init_2) {
             uint _e123 = i;
             i = _e123 + 1u;

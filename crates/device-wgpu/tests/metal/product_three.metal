@@ -98,11 +98,8 @@ float lane_sum(
     float sum = {};
     uint step = 16u;
     sum = x;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -275,11 +272,8 @@ type_10 sums0_(
     uint r = {};
     uint t = {};
     uint r_1 = {};
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e14 = i_1;
             i_1 = _e14 + 1u;
@@ -303,11 +297,8 @@ type_10 sums0_(
         uint _e36 = args.tokens;
         uint tokens = metal::min(TOKENS, _e36 - first);
         group_4 = lane;
-        uint2 loop_bound_2 = uint2(4294967295u);
         bool loop_init_2 = true;
         while(true) {
-            if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-            loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
             if (!loop_init_2) {
                 uint _e110 = group_4;
                 group_4 = _e110 + LANES;
@@ -321,11 +312,8 @@ type_10 sums0_(
             {
                 weights = type_11 {};
                 r = 0u;
-                uint2 loop_bound_3 = uint2(4294967295u);
                 bool loop_init_3 = true;
                 while(true) {
-                    if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                    loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                     if (!loop_init_3) {
                         uint _e63 = r;
                         r = _e63 + 1u;
@@ -346,11 +334,8 @@ type_10 sums0_(
                     }
                 }
                 t = 0u;
-                uint2 loop_bound_4 = uint2(4294967295u);
                 bool loop_init_4 = true;
                 while(true) {
-                    if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-                    loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
                     if (!loop_init_4) {
                         uint _e108 = t;
                         t = _e108 + 1u;
@@ -371,11 +356,8 @@ type_10 sums0_(
                             uint _e85 = group_4;
                             Eight _e86 = inputs(_e74 + ((first + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
                             r_1 = 0u;
-                            uint2 loop_bound_5 = uint2(4294967295u);
                             bool loop_init_5 = true;
                             while(true) {
-                                if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-                                loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
                                 if (!loop_init_5) {
                                     uint _e105 = r_1;
                                     r_1 = _e105 + 1u;
@@ -470,11 +452,8 @@ type_10 sums1_(
     uint r_2 = {};
     uint t_1 = {};
     uint r_3 = {};
-    uint2 loop_bound_6 = uint2(4294967295u);
     bool loop_init_6 = true;
     while(true) {
-        if (metal::all(loop_bound_6 == uint2(0u))) { break; }
-        loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
         if (!loop_init_6) {
             uint _e14 = i_2;
             i_2 = _e14 + 1u;
@@ -498,11 +477,8 @@ type_10 sums1_(
         uint _e36 = args.tokens;
         uint tokens_1 = metal::min(TOKENS, _e36 - first_1);
         group_7 = lane_1;
-        uint2 loop_bound_7 = uint2(4294967295u);
         bool loop_init_7 = true;
         while(true) {
-            if (metal::all(loop_bound_7 == uint2(0u))) { break; }
-            loop_bound_7 -= uint2(loop_bound_7.y == 0u, 1u);
             if (!loop_init_7) {
                 uint _e110 = group_7;
                 group_7 = _e110 + LANES;
@@ -516,11 +492,8 @@ type_10 sums1_(
             {
                 weights_1 = type_11 {};
                 r_2 = 0u;
-                uint2 loop_bound_8 = uint2(4294967295u);
                 bool loop_init_8 = true;
                 while(true) {
-                    if (metal::all(loop_bound_8 == uint2(0u))) { break; }
-                    loop_bound_8 -= uint2(loop_bound_8.y == 0u, 1u);
                     if (!loop_init_8) {
                         uint _e63 = r_2;
                         r_2 = _e63 + 1u;
@@ -541,11 +514,8 @@ type_10 sums1_(
                     }
                 }
                 t_1 = 0u;
-                uint2 loop_bound_9 = uint2(4294967295u);
                 bool loop_init_9 = true;
                 while(true) {
-                    if (metal::all(loop_bound_9 == uint2(0u))) { break; }
-                    loop_bound_9 -= uint2(loop_bound_9.y == 0u, 1u);
                     if (!loop_init_9) {
                         uint _e108 = t_1;
                         t_1 = _e108 + 1u;
@@ -566,11 +536,8 @@ type_10 sums1_(
                             uint _e85 = group_7;
                             Eight _e86 = inputs(_e74 + ((first_1 + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
                             r_3 = 0u;
-                            uint2 loop_bound_10 = uint2(4294967295u);
                             bool loop_init_10 = true;
                             while(true) {
-                                if (metal::all(loop_bound_10 == uint2(0u))) { break; }
-                                loop_bound_10 -= uint2(loop_bound_10.y == 0u, 1u);
                                 if (!loop_init_10) {
                                     uint _e105 = r_3;
                                     r_3 = _e105 + 1u;
@@ -698,11 +665,8 @@ type_10 sums2_(
     uint r_4 = {};
     uint t_2 = {};
     uint r_5 = {};
-    uint2 loop_bound_11 = uint2(4294967295u);
     bool loop_init_11 = true;
     while(true) {
-        if (metal::all(loop_bound_11 == uint2(0u))) { break; }
-        loop_bound_11 -= uint2(loop_bound_11.y == 0u, 1u);
         if (!loop_init_11) {
             uint _e14 = i_3;
             i_3 = _e14 + 1u;
@@ -726,11 +690,8 @@ type_10 sums2_(
         uint _e36 = args.tokens;
         uint tokens_2 = metal::min(TOKENS, _e36 - first_2);
         group_10 = lane_2;
-        uint2 loop_bound_12 = uint2(4294967295u);
         bool loop_init_12 = true;
         while(true) {
-            if (metal::all(loop_bound_12 == uint2(0u))) { break; }
-            loop_bound_12 -= uint2(loop_bound_12.y == 0u, 1u);
             if (!loop_init_12) {
                 uint _e110 = group_10;
                 group_10 = _e110 + LANES;
@@ -744,11 +705,8 @@ type_10 sums2_(
             {
                 weights_2 = type_11 {};
                 r_4 = 0u;
-                uint2 loop_bound_13 = uint2(4294967295u);
                 bool loop_init_13 = true;
                 while(true) {
-                    if (metal::all(loop_bound_13 == uint2(0u))) { break; }
-                    loop_bound_13 -= uint2(loop_bound_13.y == 0u, 1u);
                     if (!loop_init_13) {
                         uint _e63 = r_4;
                         r_4 = _e63 + 1u;
@@ -769,11 +727,8 @@ type_10 sums2_(
                     }
                 }
                 t_2 = 0u;
-                uint2 loop_bound_14 = uint2(4294967295u);
                 bool loop_init_14 = true;
                 while(true) {
-                    if (metal::all(loop_bound_14 == uint2(0u))) { break; }
-                    loop_bound_14 -= uint2(loop_bound_14.y == 0u, 1u);
                     if (!loop_init_14) {
                         uint _e108 = t_2;
                         t_2 = _e108 + 1u;
@@ -794,11 +749,8 @@ type_10 sums2_(
                             uint _e85 = group_10;
                             Eight _e86 = inputs(_e74 + ((first_2 + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
                             r_5 = 0u;
-                            uint2 loop_bound_15 = uint2(4294967295u);
                             bool loop_init_15 = true;
                             while(true) {
-                                if (metal::all(loop_bound_15 == uint2(0u))) { break; }
-                                loop_bound_15 -= uint2(loop_bound_15.y == 0u, 1u);
                                 if (!loop_init_15) {
                                     uint _e105 = r_5;
                                     r_5 = _e105 + 1u;
@@ -895,11 +847,8 @@ struct main_Input {
         type_10 _e66 = sums2_(_e65, row_9, lane_3, first_4, arena, weights2_, args, _buffer_sizes);
         sums = _e66;
     }
-    uint2 loop_bound_16 = uint2(4294967295u);
     bool loop_init_16 = true;
     while(true) {
-        if (metal::all(loop_bound_16 == uint2(0u))) { break; }
-        loop_bound_16 -= uint2(loop_bound_16.y == 0u, 1u);
         if (!loop_init_16) {
             uint _e139 = i;
             i = _e139 + 1u;

@@ -144,60 +144,9 @@ metal::float2 affine(
     return static_cast<metal::float2>((sub < 4u) ? first : later);
 }
 
-uint naga_div(uint lhs, uint rhs) {
-    return lhs / metal::select(rhs, 1u, rhs == 0u);
-}
-
-Eight q4_k_eight0_(
-    uint row,
-    uint columns_1,
-    uint group_2,
-    device type_3 const& weights0_,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    uint block = naga_div(row + (144u * naga_div(group_2, 32u)), 4u);
-    uint g = naga_mod(group_2, 32u);
-    uint sub_1 = naga_div(g, 4u);
-    uint halves = weights0_[metal::min(unsigned(block), (_buffer_sizes.size1 - 0 - 4) / 4)];
-    uint _e21 = weights0_[metal::min(unsigned(block + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
-    uint _e26 = weights0_[metal::min(unsigned(block + 2u), (_buffer_sizes.size1 - 0 - 4) / 4)];
-    uint _e31 = weights0_[metal::min(unsigned(block + 3u), (_buffer_sizes.size1 - 0 - 4) / 4)];
-    metal::uint3 header_1 = metal::uint3(_e21, _e26, _e31);
-    metal::float2 _e33 = affine(header_1, sub_1);
-    uint at_3 = ((block + 4u) + (8u * naga_div(sub_1, 2u))) + (2u * naga_mod(g, 4u));
-    uint shift_1 = 4u * naga_mod(sub_1, 2u);
-    uint _e52 = weights0_[metal::min(unsigned(at_3), (_buffer_sizes.size1 - 0 - 4) / 4)];
-    metal::uint4 low_2 = uint4(as_type<packed_uchar4>((_e52 >> shift_1) & 252645135u));
-    uint _e61 = weights0_[metal::min(unsigned(at_3 + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
-    metal::uint4 high_2 = uint4(as_type<packed_uchar4>((_e61 >> shift_1) & 252645135u));
-    float _e68 = half_(halves & 65535u);
-    float _e73 = half_(halves >> 16u);
-    Eight _e76 = scaled_less(_e68 * _e33.x, low_2, high_2, _e73 * _e33.y);
-    return _e76;
-}
-
-Eight eight0_(
-    uint quant,
-    uint row_1,
-    uint columns_2,
-    uint group_3,
-    device type_3 const& weights0_,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    switch(quant) {
-        case 10u: {
-            Eight _e4 = q4_k_eight0_(row_1, columns_2, group_3, weights0_, _buffer_sizes);
-            return _e4;
-        }
-        default: {
-            return Eight {metal::float4(0.0), metal::float4(0.0)};
-        }
-    }
-}
-
 void put_one(
     uint token,
-    uint row_2,
+    uint row,
     float sum,
     device type_2& arena,
     device type_3 const& vectors,
@@ -209,7 +158,7 @@ void put_one(
     uint _e5 = args.tokens;
     if (!((token >= _e5))) {
         uint _e12 = args.rows;
-        local_2 = row_2 >= _e12;
+        local_2 = row >= _e12;
     } else {
         local_2 = true;
     }
@@ -222,22 +171,73 @@ void put_one(
     if (_e19 != NOTHING) {
         float _e22 = y;
         uint _e25 = args.bias;
-        float _e27 = vector(_e25 + row_2, vectors, _buffer_sizes);
+        float _e27 = vector(_e25 + row, vectors, _buffer_sizes);
         y = _e22 + _e27;
     }
     uint _e31 = args.to;
     uint _e34 = args.stride;
-    uint at_4 = (_e31 + (token * _e34)) + row_2;
+    uint at_3 = (_e31 + (token * _e34)) + row;
     uint _e40 = args.adds;
     if (_e40 != 0u) {
-        float _e45 = arena[metal::min(unsigned(at_4), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        float _e45 = arena[metal::min(unsigned(at_3), (_buffer_sizes.size0 - 0 - 4) / 4)];
         float _e48 = args.added;
         float _e49 = y;
         y = _e45 + (_e48 * _e49);
     }
     float _e54 = y;
-    arena[metal::min(unsigned(at_4), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e54;
+    arena[metal::min(unsigned(at_3), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e54;
     return;
+}
+
+uint naga_div(uint lhs, uint rhs) {
+    return lhs / metal::select(rhs, 1u, rhs == 0u);
+}
+
+Eight q4_k_eight0_(
+    uint row_1,
+    uint columns_1,
+    uint group_2,
+    device type_3 const& weights0_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint block = naga_div(row_1 + (144u * naga_div(group_2, 32u)), 4u);
+    uint g = naga_mod(group_2, 32u);
+    uint sub_1 = naga_div(g, 4u);
+    uint halves = weights0_[metal::min(unsigned(block), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e21 = weights0_[metal::min(unsigned(block + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e26 = weights0_[metal::min(unsigned(block + 2u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e31 = weights0_[metal::min(unsigned(block + 3u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    metal::uint3 header_1 = metal::uint3(_e21, _e26, _e31);
+    metal::float2 _e33 = affine(header_1, sub_1);
+    uint at_4 = ((block + 4u) + (8u * naga_div(sub_1, 2u))) + (2u * naga_mod(g, 4u));
+    uint shift_1 = 4u * naga_mod(sub_1, 2u);
+    uint _e52 = weights0_[metal::min(unsigned(at_4), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    metal::uint4 low_2 = uint4(as_type<packed_uchar4>((_e52 >> shift_1) & 252645135u));
+    uint _e61 = weights0_[metal::min(unsigned(at_4 + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    metal::uint4 high_2 = uint4(as_type<packed_uchar4>((_e61 >> shift_1) & 252645135u));
+    float _e68 = half_(halves & 65535u);
+    float _e73 = half_(halves >> 16u);
+    Eight _e76 = scaled_less(_e68 * _e33.x, low_2, high_2, _e73 * _e33.y);
+    return _e76;
+}
+
+Eight eight0_(
+    uint quant,
+    uint row_2,
+    uint columns_2,
+    uint group_3,
+    device type_3 const& weights0_,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    switch(quant) {
+        case 10u: {
+            Eight _e4 = q4_k_eight0_(row_2, columns_2, group_3, weights0_, _buffer_sizes);
+            return _e4;
+        }
+        default: {
+            return Eight {metal::float4(0.0), metal::float4(0.0)};
+        }
+    }
 }
 
 void put_four(
@@ -287,11 +287,8 @@ struct main_Input {
     uint first_1 = 8u * naga_mod(thread_, 4u);
     uint four_rows = naga_mod(thread_, 16u);
     uint four_tokens = naga_div(thread_, 16u);
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e273 = step;
             step = _e273 + 4u;
@@ -373,11 +370,8 @@ struct main_Input {
             inputs_tile.inner[metal::min(unsigned(place + 112u), 511u)][metal::min(unsigned(part), 3u)] = _e234;
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
             column = 0u;
-            uint2 loop_bound_1 = uint2(4294967295u);
             bool loop_init_1 = true;
             while(true) {
-                if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-                loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
                 if (!loop_init_1) {
                     uint _e271 = column;
                     column = _e271 + 1u;

@@ -114,11 +114,8 @@ float lane_sum(
     float sum = {};
     uint step = 16u;
     sum = x_1;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -158,11 +155,8 @@ float workgroup_sum(
         reduced.inner[metal::min(unsigned(naga_div(thread_2, LANES)), 7u)] = _e2;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e25 = part;
             part = _e25 + 1u;
@@ -222,11 +216,8 @@ struct main_Input {
     uint state = _e10 + ((((_e4.slot * _e14) + head) * dim) * dim);
     if (_e4.cached == 0u) {
         index = thread_;
-        uint2 loop_bound_2 = uint2(4294967295u);
         bool loop_init_2 = true;
         while(true) {
-            if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-            loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
             if (!loop_init_2) {
                 uint _e41 = index;
                 index = _e41 + THREADS;
@@ -239,11 +230,8 @@ struct main_Input {
             }
             {
                 i = 0u;
-                uint2 loop_bound_3 = uint2(4294967295u);
                 bool loop_init_3 = true;
                 while(true) {
-                    if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                    loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                     if (!loop_init_3) {
                         uint _e39 = i;
                         i = _e39 + 1u;
@@ -264,11 +252,8 @@ struct main_Input {
         }
     }
     t = _e4.first;
-    uint2 loop_bound_4 = uint2(4294967295u);
     bool loop_init_4 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
         if (!loop_init_4) {
             uint _e314 = t;
             t = _e314 + 1u;
@@ -285,11 +270,8 @@ struct main_Input {
             uint row = ((_e51 * _e54) + head) * dim;
             squares = 0.0;
             i_1 = thread_;
-            uint2 loop_bound_5 = uint2(4294967295u);
             bool loop_init_5 = true;
             while(true) {
-                if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-                loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
                 if (!loop_init_5) {
                     uint _e145 = i_1;
                     i_1 = _e145 + THREADS;
@@ -340,11 +322,8 @@ struct main_Input {
             float _e149 = workgroup_sum(_e148, thread_, reduced);
             float factor = 1.0 / metal::max(metal::sqrt(_e149), 0.000000000001);
             i_2 = thread_;
-            uint2 loop_bound_6 = uint2(4294967295u);
             bool loop_init_6 = true;
             while(true) {
-                if (metal::all(loop_bound_6 == uint2(0u))) { break; }
-                loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
                 if (!loop_init_6) {
                     uint _e172 = i_2;
                     i_2 = _e172 + THREADS;
@@ -368,11 +347,8 @@ struct main_Input {
             }
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
             index_1 = thread_;
-            uint2 loop_bound_7 = uint2(4294967295u);
             bool loop_init_7 = true;
             while(true) {
-                if (metal::all(loop_bound_7 == uint2(0u))) { break; }
-                loop_bound_7 -= uint2(loop_bound_7.y == 0u, 1u);
                 if (!loop_init_7) {
                     uint _e310 = index_1;
                     index_1 = _e310 + THREADS;
@@ -406,11 +382,8 @@ struct main_Input {
                     }
                     has = 0.0;
                     i_3 = 0u;
-                    uint2 loop_bound_8 = uint2(4294967295u);
                     bool loop_init_8 = true;
                     while(true) {
-                        if (metal::all(loop_bound_8 == uint2(0u))) { break; }
-                        loop_bound_8 -= uint2(loop_bound_8.y == 0u, 1u);
                         if (!loop_init_8) {
                             uint _e240 = i_3;
                             i_3 = _e240 + 1u;
@@ -433,11 +406,8 @@ struct main_Input {
                     }
                     y = 0.0;
                     i_4 = 0u;
-                    uint2 loop_bound_9 = uint2(4294967295u);
                     bool loop_init_9 = true;
                     while(true) {
-                        if (metal::all(loop_bound_9 == uint2(0u))) { break; }
-                        loop_bound_9 -= uint2(loop_bound_9.y == 0u, 1u);
                         if (!loop_init_9) {
                             uint _e284 = i_4;
                             i_4 = _e284 + 1u;

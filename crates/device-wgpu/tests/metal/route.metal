@@ -98,11 +98,8 @@ float lane_sum(
     float sum_1 = {};
     uint step = 16u;
     sum_1 = x_2;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -131,11 +128,8 @@ float lane_max(
     float most_1 = {};
     uint step_1 = 16u;
     most_1 = x_3;
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e12 = step_1;
             step_1 = naga_div(_e12, 2u);
@@ -175,11 +169,8 @@ float workgroup_sum(
         reduced.inner[metal::min(unsigned(naga_div(thread_2, LANES)), 7u)] = _e2;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_2 = uint2(4294967295u);
     bool loop_init_2 = true;
     while(true) {
-        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
         if (!loop_init_2) {
             uint _e25 = part;
             part = _e25 + 1u;
@@ -214,11 +205,8 @@ float workgroup_max(
         reduced.inner[metal::min(unsigned(naga_div(thread_3, LANES)), 7u)] = _e2;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_3 = uint2(4294967295u);
     bool loop_init_3 = true;
     while(true) {
-        if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-        loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
         if (!loop_init_3) {
             uint _e25 = part_1;
             part_1 = _e25 + 1u;
@@ -264,11 +252,8 @@ void keep_groups(
     uint _e11 = args.groups;
     uint size = naga_div(_e8, _e11);
     group_1 = thread_4;
-    uint2 loop_bound_4 = uint2(4294967295u);
     bool loop_init_4 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
         if (!loop_init_4) {
             uint _e65 = group_1;
             group_1 = _e65 + THREADS;
@@ -285,11 +270,8 @@ void keep_groups(
             second = LEAST;
             uint _e23 = group_1;
             i_6 = _e23 * size;
-            uint2 loop_bound_5 = uint2(4294967295u);
             bool loop_init_5 = true;
             while(true) {
-                if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-                loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
                 if (!loop_init_5) {
                     uint _e50 = i_6;
                     i_6 = _e50 + 1u;
@@ -329,11 +311,8 @@ void keep_groups(
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     group_2 = thread_4;
-    uint2 loop_bound_6 = uint2(4294967295u);
     bool loop_init_6 = true;
     while(true) {
-        if (metal::all(loop_bound_6 == uint2(0u))) { break; }
-        loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
         if (!loop_init_6) {
             uint _e140 = group_2;
             group_2 = _e140 + THREADS;
@@ -348,11 +327,8 @@ void keep_groups(
         {
             better = 0u;
             other = 0u;
-            uint2 loop_bound_7 = uint2(4294967295u);
             bool loop_init_7 = true;
             while(true) {
-                if (metal::all(loop_bound_7 == uint2(0u))) { break; }
-                loop_bound_7 -= uint2(loop_bound_7.y == 0u, 1u);
                 if (!loop_init_7) {
                     uint _e117 = other;
                     other = _e117 + 1u;
@@ -398,11 +374,8 @@ void keep_groups(
             if (_e119 >= _e122) {
                 uint _e124 = group_2;
                 i_7 = _e124 * size;
-                uint2 loop_bound_8 = uint2(4294967295u);
                 bool loop_init_8 = true;
                 while(true) {
-                    if (metal::all(loop_bound_8 == uint2(0u))) { break; }
-                    loop_bound_8 -= uint2(loop_bound_8.y == 0u, 1u);
                     if (!loop_init_8) {
                         uint _e138 = i_7;
                         i_7 = _e138 + 1u;
@@ -446,11 +419,8 @@ void take_best(
     bool local_7 = {};
     bool local_8 = {};
     i_8 = thread_5;
-    uint2 loop_bound_9 = uint2(4294967295u);
     bool loop_init_9 = true;
     while(true) {
-        if (metal::all(loop_bound_9 == uint2(0u))) { break; }
-        loop_bound_9 -= uint2(loop_bound_9.y == 0u, 1u);
         if (!loop_init_9) {
             uint _e40 = i_8;
             i_8 = _e40 + THREADS;
@@ -495,11 +465,8 @@ void take_best(
     uint _e48 = place;
     best_places.inner[metal::min(unsigned(thread_5), 255u)] = _e48;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_10 = uint2(4294967295u);
     bool loop_init_10 = true;
     while(true) {
-        if (metal::all(loop_bound_10 == uint2(0u))) { break; }
-        loop_bound_10 -= uint2(loop_bound_10.y == 0u, 1u);
         if (!loop_init_10) {
             uint _e101 = width;
             width = naga_div(_e101, 2u);
@@ -588,11 +555,8 @@ void share(
     uint before = {};
     uint other_1 = {};
     i_9 = thread_6;
-    uint2 loop_bound_11 = uint2(4294967295u);
     bool loop_init_11 = true;
     while(true) {
-        if (metal::all(loop_bound_11 == uint2(0u))) { break; }
-        loop_bound_11 -= uint2(loop_bound_11.y == 0u, 1u);
         if (!loop_init_11) {
             uint _e31 = i_9;
             i_9 = _e31 + THREADS;
@@ -635,11 +599,8 @@ void share(
     if (_e52 == 2u) {
         sum_3 = 0.0;
         i_10 = thread_6;
-        uint2 loop_bound_12 = uint2(4294967295u);
         bool loop_init_12 = true;
         while(true) {
-            if (metal::all(loop_bound_12 == uint2(0u))) { break; }
-            loop_bound_12 -= uint2(loop_bound_12.y == 0u, 1u);
             if (!loop_init_12) {
                 uint _e84 = i_10;
                 i_10 = _e84 + THREADS;
@@ -675,11 +636,8 @@ void share(
     uint _e94 = args.wanted;
     uint chosen = _e91 + (token * _e94);
     i_11 = thread_6;
-    uint2 loop_bound_13 = uint2(4294967295u);
     bool loop_init_13 = true;
     while(true) {
-        if (metal::all(loop_bound_13 == uint2(0u))) { break; }
-        loop_bound_13 -= uint2(loop_bound_13.y == 0u, 1u);
         if (!loop_init_13) {
             uint _e113 = i_11;
             i_11 = _e113 + THREADS;
@@ -701,11 +659,8 @@ void share(
         }
     }
     i_12 = thread_6;
-    uint2 loop_bound_14 = uint2(4294967295u);
     bool loop_init_14 = true;
     while(true) {
-        if (metal::all(loop_bound_14 == uint2(0u))) { break; }
-        loop_bound_14 -= uint2(loop_bound_14.y == 0u, 1u);
         if (!loop_init_14) {
             uint _e167 = i_12;
             i_12 = _e167 + THREADS;
@@ -729,11 +684,8 @@ void share(
                 weight = (_e133 / _e134) * _e138;
                 before = 0u;
                 other_1 = 0u;
-                uint2 loop_bound_15 = uint2(4294967295u);
                 bool loop_init_15 = true;
                 while(true) {
-                    if (metal::all(loop_bound_15 == uint2(0u))) { break; }
-                    loop_bound_15 -= uint2(loop_bound_15.y == 0u, 1u);
                     if (!loop_init_15) {
                         uint _e154 = other_1;
                         other_1 = _e154 + 1u;
@@ -794,11 +746,8 @@ struct main_Input {
     uint _e8 = args.count;
     uint row_1 = _e4 + (group.y * _e8);
     i = thread_;
-    uint2 loop_bound_16 = uint2(4294967295u);
     bool loop_init_16 = true;
     while(true) {
-        if (metal::all(loop_bound_16 == uint2(0u))) { break; }
-        loop_bound_16 -= uint2(loop_bound_16.y == 0u, 1u);
         if (!loop_init_16) {
             uint _e31 = i;
             i = _e31 + THREADS;
@@ -818,11 +767,8 @@ struct main_Input {
         }
     }
     i_1 = thread_;
-    uint2 loop_bound_17 = uint2(4294967295u);
     bool loop_init_17 = true;
     while(true) {
-        if (metal::all(loop_bound_17 == uint2(0u))) { break; }
-        loop_bound_17 -= uint2(loop_bound_17.y == 0u, 1u);
         if (!loop_init_17) {
             uint _e56 = i_1;
             i_1 = _e56 + THREADS;
@@ -851,11 +797,8 @@ struct main_Input {
         float _e65 = workgroup_max(_e64, thread_, reduced);
         most = _e65;
         i_2 = thread_;
-        uint2 loop_bound_18 = uint2(4294967295u);
         bool loop_init_18 = true;
         while(true) {
-            if (metal::all(loop_bound_18 == uint2(0u))) { break; }
-            loop_bound_18 -= uint2(loop_bound_18.y == 0u, 1u);
             if (!loop_init_18) {
                 uint _e90 = i_2;
                 i_2 = _e90 + THREADS;
@@ -883,11 +826,8 @@ struct main_Input {
         float _e94 = workgroup_sum(_e93, thread_, reduced);
         sum = _e94;
         i_3 = thread_;
-        uint2 loop_bound_19 = uint2(4294967295u);
         bool loop_init_19 = true;
         while(true) {
-            if (metal::all(loop_bound_19 == uint2(0u))) { break; }
-            loop_bound_19 -= uint2(loop_bound_19.y == 0u, 1u);
             if (!loop_init_19) {
                 uint _e107 = i_3;
                 i_3 = _e107 + THREADS;
@@ -908,11 +848,8 @@ struct main_Input {
         }
     }
     i_4 = thread_;
-    uint2 loop_bound_20 = uint2(4294967295u);
     bool loop_init_20 = true;
     while(true) {
-        if (metal::all(loop_bound_20 == uint2(0u))) { break; }
-        loop_bound_20 -= uint2(loop_bound_20.y == 0u, 1u);
         if (!loop_init_20) {
             uint _e159 = i_4;
             i_4 = _e159 + THREADS;
@@ -955,11 +892,8 @@ struct main_Input {
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     keep_groups(thread_, args, keys, ranks);
-    uint2 loop_bound_21 = uint2(4294967295u);
     bool loop_init_21 = true;
     while(true) {
-        if (metal::all(loop_bound_21 == uint2(0u))) { break; }
-        loop_bound_21 -= uint2(loop_bound_21.y == 0u, 1u);
         if (!loop_init_21) {
             uint _e170 = i_5;
             i_5 = _e170 + 1u;

@@ -112,11 +112,8 @@ float lane_sum(
     float sum_1 = {};
     uint step = 16u;
     sum_1 = x_2;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -190,11 +187,8 @@ struct main_Input {
     uint _e66 = args.head_dim;
     uint _e71 = args.columns;
     uint state_at = _e57 + (((((_e16.slot * _e61) + head) * _e66) + row) * _e71);
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e111 = i;
             i = _e111 + 1u;
@@ -231,11 +225,8 @@ struct main_Input {
         }
     }
     t = _e16.first;
-    uint2 loop_bound_2 = uint2(4294967295u);
     bool loop_init_2 = true;
     while(true) {
-        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
         if (!loop_init_2) {
             uint _e247 = t;
             t = _e247 + 1u;
@@ -270,11 +261,8 @@ struct main_Input {
                 float _e172 = arena[metal::min(unsigned((in + (head * _e167)) + row), (_buffer_sizes.size0 - 0 - 4) / 4)];
                 x = _e172;
                 i_1 = 0u;
-                uint2 loop_bound_3 = uint2(4294967295u);
                 bool loop_init_3 = true;
                 while(true) {
-                    if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                    loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                     if (!loop_init_3) {
                         uint _e213 = i_1;
                         i_1 = _e213 + 1u;
@@ -327,11 +315,8 @@ struct main_Input {
             }
         }
     }
-    uint2 loop_bound_4 = uint2(4294967295u);
     bool loop_init_4 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
         if (!loop_init_4) {
             uint _e278 = i_2;
             i_2 = _e278 + 1u;

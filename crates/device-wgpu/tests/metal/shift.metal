@@ -99,11 +99,8 @@ struct main_Input {
         last = _e27;
     }
     t = _e11.first;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e63 = t;
             t = _e63 + 1u;

@@ -154,11 +154,8 @@ float block_most(
 ) {
     float most = 0.0;
     uint i_1 = 0u;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e19 = i_1;
             i_1 = _e19 + 1u;
@@ -211,11 +208,8 @@ void put(
     uint i_3 = {};
     uint _e4 = row_words(width_2);
     i_2 = thread_1;
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e104 = i_2;
             i_2 = _e104 + THREADS;
@@ -249,11 +243,8 @@ void put(
                     uint _e35 = i_2;
                     float _e38 = block_most(naga_div(_e35, 8u), own);
                     j = 0u;
-                    uint2 loop_bound_2 = uint2(4294967295u);
                     bool loop_init_2 = true;
                     while(true) {
-                        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-                        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
                         if (!loop_init_2) {
                             uint _e64 = j;
                             j = _e64 + 1u;
@@ -280,11 +271,8 @@ void put(
                     uint _e66 = i_2;
                     float _e69 = block_most(naga_div(_e66, 4u), own);
                     j_1 = 0u;
-                    uint2 loop_bound_3 = uint2(4294967295u);
                     bool loop_init_3 = true;
                     while(true) {
-                        if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-                        loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
                         if (!loop_init_3) {
                             uint _e97 = j_1;
                             j_1 = _e97 + 1u;
@@ -314,11 +302,8 @@ void put(
         }
     }
     i_3 = thread_1;
-    uint2 loop_bound_4 = uint2(4294967295u);
     bool loop_init_4 = true;
     while(true) {
-        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
         if (!loop_init_4) {
             uint _e133 = i_3;
             i_3 = _e133 + THREADS;
@@ -362,11 +347,8 @@ struct main_Input {
     uint _e11 = args.heads;
     uint from_at = _e7 + (((group.y * _e11) + group.x) * width_3);
     i = thread_;
-    uint2 loop_bound_5 = uint2(4294967295u);
     bool loop_init_5 = true;
     while(true) {
-        if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-        loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
         if (!loop_init_5) {
             uint _e40 = i;
             i = _e40 + THREADS;

@@ -132,11 +132,8 @@ float lane_sum(
     float sum = {};
     uint step = 16u;
     sum = x_1;
-    uint2 loop_bound = uint2(4294967295u);
     bool loop_init = true;
     while(true) {
-        if (metal::all(loop_bound == uint2(0u))) { break; }
-        loop_bound -= uint2(loop_bound.y == 0u, 1u);
         if (!loop_init) {
             uint _e13 = step;
             step = naga_div(_e13, 2u);
@@ -172,11 +169,8 @@ float workgroup_sum(
         reduced.inner[metal::min(unsigned(naga_div(thread_2, LANES)), 7u)] = _e2;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint2 loop_bound_1 = uint2(4294967295u);
     bool loop_init_1 = true;
     while(true) {
-        if (metal::all(loop_bound_1 == uint2(0u))) { break; }
-        loop_bound_1 -= uint2(loop_bound_1.y == 0u, 1u);
         if (!loop_init_1) {
             uint _e25 = part;
             part = _e25 + 1u;
@@ -252,11 +246,8 @@ float block_most(
 ) {
     float most = 0.0;
     uint i_3 = 0u;
-    uint2 loop_bound_2 = uint2(4294967295u);
     bool loop_init_2 = true;
     while(true) {
-        if (metal::all(loop_bound_2 == uint2(0u))) { break; }
-        loop_bound_2 -= uint2(loop_bound_2.y == 0u, 1u);
         if (!loop_init_2) {
             uint _e19 = i_3;
             i_3 = _e19 + 1u;
@@ -309,11 +300,8 @@ void put(
     uint i_5 = {};
     uint _e4 = row_words(width_2);
     i_4 = thread_3;
-    uint2 loop_bound_3 = uint2(4294967295u);
     bool loop_init_3 = true;
     while(true) {
-        if (metal::all(loop_bound_3 == uint2(0u))) { break; }
-        loop_bound_3 -= uint2(loop_bound_3.y == 0u, 1u);
         if (!loop_init_3) {
             uint _e104 = i_4;
             i_4 = _e104 + THREADS;
@@ -347,11 +335,8 @@ void put(
                     uint _e35 = i_4;
                     float _e38 = block_most(naga_div(_e35, 8u), own);
                     j = 0u;
-                    uint2 loop_bound_4 = uint2(4294967295u);
                     bool loop_init_4 = true;
                     while(true) {
-                        if (metal::all(loop_bound_4 == uint2(0u))) { break; }
-                        loop_bound_4 -= uint2(loop_bound_4.y == 0u, 1u);
                         if (!loop_init_4) {
                             uint _e64 = j;
                             j = _e64 + 1u;
@@ -378,11 +363,8 @@ void put(
                     uint _e66 = i_4;
                     float _e69 = block_most(naga_div(_e66, 4u), own);
                     j_1 = 0u;
-                    uint2 loop_bound_5 = uint2(4294967295u);
                     bool loop_init_5 = true;
                     while(true) {
-                        if (metal::all(loop_bound_5 == uint2(0u))) { break; }
-                        loop_bound_5 -= uint2(loop_bound_5.y == 0u, 1u);
                         if (!loop_init_5) {
                             uint _e97 = j_1;
                             j_1 = _e97 + 1u;
@@ -412,11 +394,8 @@ void put(
         }
     }
     i_5 = thread_3;
-    uint2 loop_bound_6 = uint2(4294967295u);
     bool loop_init_6 = true;
     while(true) {
-        if (metal::all(loop_bound_6 == uint2(0u))) { break; }
-        loop_bound_6 -= uint2(loop_bound_6.y == 0u, 1u);
         if (!loop_init_6) {
             uint _e133 = i_5;
             i_5 = _e133 + THREADS;
@@ -518,11 +497,8 @@ struct main_Input {
     }
     uint width_3 = args.head_dim;
     i = thread_;
-    uint2 loop_bound_7 = uint2(4294967295u);
     bool loop_init_7 = true;
     while(true) {
-        if (metal::all(loop_bound_7 == uint2(0u))) { break; }
-        loop_bound_7 -= uint2(loop_bound_7.y == 0u, 1u);
         if (!loop_init_7) {
             uint _e129 = i;
             i = _e129 + THREADS;
@@ -559,11 +535,8 @@ struct main_Input {
         float _e139 = epsilon;
         float factor = 1.0 / metal::sqrt(mean + _e139);
         i_1 = thread_;
-        uint2 loop_bound_8 = uint2(4294967295u);
         bool loop_init_8 = true;
         while(true) {
-            if (metal::all(loop_bound_8 == uint2(0u))) { break; }
-            loop_bound_8 -= uint2(loop_bound_8.y == 0u, 1u);
             if (!loop_init_8) {
                 uint _e160 = i_1;
                 i_1 = _e160 + THREADS;
@@ -601,11 +574,8 @@ struct main_Input {
     bool _e176 = local_1;
     if (_e176) {
         pair = thread_;
-        uint2 loop_bound_9 = uint2(4294967295u);
         bool loop_init_9 = true;
         while(true) {
-            if (metal::all(loop_bound_9 == uint2(0u))) { break; }
-            loop_bound_9 -= uint2(loop_bound_9.y == 0u, 1u);
             if (!loop_init_9) {
                 uint _e254 = pair;
                 pair = _e254 + THREADS;
@@ -645,11 +615,8 @@ struct main_Input {
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     if (is_query) {
         i_2 = thread_;
-        uint2 loop_bound_10 = uint2(4294967295u);
         bool loop_init_10 = true;
         while(true) {
-            if (metal::all(loop_bound_10 == uint2(0u))) { break; }
-            loop_bound_10 -= uint2(loop_bound_10.y == 0u, 1u);
             if (!loop_init_10) {
                 uint _e269 = i_2;
                 i_2 = _e269 + THREADS;

@@ -2,8 +2,8 @@
 
 use kauri_arch::{
     Activation, Attention, Block, Branch, Convolution, Dense, Embed, Ffn, GatedDelta, Head, Leaning, Linear, Mixer,
-    Norm, NormKind, Parallel, Pooling, Rope, RopeScaling, RopeStyle, Shape, ShortConv, StateSpace, StateSpaceScales,
-    Summary, TimeMix, Wiring,
+    Norm, NormKind, Parallel, Pooling, Rope, RopeScaling, RopeStyle, Selective, Shape, ShortConv, StateSpace,
+    StateSpaceScales, Summary, TimeMix, Wiring,
 };
 use kauri_formats::Quant;
 
@@ -28,6 +28,8 @@ enum Kind {
     Delta,
     /// A delta rule whose projections are packed, then attention with a gate.
     PackedDelta,
+    /// A state space whose columns have decays of their own, in a block of its own.
+    Selective,
     /// RWKV-7: time mixing, and a network that leans towards the token before.
     TimeMix,
 }
@@ -94,6 +96,11 @@ fn cases() -> Vec<Case> {
     cases.push(Case { kind: Kind::TimeMix, heads: 2, head_dim: 64, norm_first: true, ..usual });
     cases.push(Case { kind: Kind::TimeMix, heads: 3, head_dim: 33, biased: true, ..usual });
     cases.push(Case { kind: Kind::Delta, heads: 6, head_dim: 33, groups: 3, state: 100, biased: true, ..usual });
+    let selective = Case { kind: Kind::Selective, biased: true, ..usual };
+    cases.push(selective);
+    cases.push(Case { hidden: 31, taps: 2, heads: 3, head_dim: 5, state: 7, norm_first: true, ..selective });
+    cases.push(Case { hidden: 65, heads: 1, head_dim: 1, state: 1, ..selective });
+    cases.push(Case { heads: 5, head_dim: 33, state: 100, norm_first: true, biased: false, ..selective });
     cases
 }
 
@@ -105,7 +112,8 @@ impl Case {
             let norm = Some(Self::norm(&mut random, hidden, hidden));
             let op = if index == 2 { self.gated_attention(&mut random) } else { self.mixer(&mut random, index > 0) };
             let mixer = Branch { norm, op, post_norm: None, scale: 0.5 };
-            let ffn = (self.kind != Kind::StateSpace).then(|| {
+            let alone = [Kind::StateSpace, Kind::Selective].contains(&self.kind);
+            let ffn = (!alone).then(|| {
                 let dense = Dense {
                     gate: None,
                     up: self.linear(&mut random, 9, hidden),
@@ -150,6 +158,7 @@ impl Case {
             Kind::TimeMix => Mixer::TimeMix(self.time_mix(random, later)),
             Kind::ShortConv => Mixer::ShortConv(self.short_conv(random)),
             Kind::StateSpace => Mixer::StateSpace(self.space(random)),
+            Kind::Selective => Mixer::Selective(self.selective(random)),
             Kind::Delta | Kind::PackedDelta => Mixer::GatedDelta(self.delta(random)),
             Kind::Parallel => Mixer::Parallel(Parallel {
                 attention: self.attention(random),
@@ -265,6 +274,27 @@ impl Case {
         }
     }
 
+    /// As many channels as heads have values.
+    fn selective(&self, random: &mut Random) -> Selective<Weight> {
+        let (width, state, rank, hidden) = (self.heads * self.head_dim, self.state, 3, self.hidden);
+        let decay = random.values((width * state) as usize, 2.0).into_iter().map(|value| -value.abs());
+        Selective {
+            width,
+            state,
+            gate: self.linear(random, width, hidden),
+            input: self.linear(random, width, hidden),
+            convolution: self.convolution(random, width, Activation::Silu),
+            low: self.linear(random, rank, width),
+            b: self.linear(random, state, width),
+            c: self.linear(random, state, width),
+            norms: self.norm_first.then(|| [rank, state, state].map(|width| Self::norm(random, width, width))),
+            step: self.linear(random, width, rank),
+            decay: Weight::Vector(decay.collect()),
+            skip: Weight::Vector(random.values(width as usize, 1.0)),
+            output: self.linear(random, hidden, width),
+        }
+    }
+
     fn attention(&self, random: &mut Random) -> Attention<Weight> {
         let (hidden, width) = (self.hidden, 16);
         Attention {
@@ -284,6 +314,7 @@ impl Case {
             both_ways: false,
             soft_cap: None,
             scale: 0.3,
+            alibi: None,
         }
     }
 
@@ -333,6 +364,7 @@ impl<S: Subject> Check<S> {
         let (width, heads) = match mixer {
             Mixer::ShortConv(short) => (short.convolution.channels, 0),
             Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => (space.width(), space.heads),
+            Mixer::Selective(selective) => (selective.width, selective.width),
             Mixer::GatedDelta(delta) => (delta.width(), delta.value_heads),
             Mixer::Attention(_) | Mixer::Latent(_) | Mixer::TimeMix(_) => panic!("a mixer with a convolution"),
         };
@@ -345,6 +377,10 @@ impl<S: Subject> Check<S> {
             self.fill(&mut random, Buffer::Steps, tokens * heads as usize);
             if let Mixer::GatedDelta(_) = mixer {
                 self.fill(&mut random, Buffer::Rates, tokens * heads as usize);
+            }
+            if let Mixer::Selective(selective) = mixer {
+                self.fill(&mut random, Buffer::Key, tokens * selective.state as usize);
+                self.fill(&mut random, Buffer::Query, tokens * selective.state as usize);
             }
             self.both(shape, Step::Recur);
             self.same("recurrence", Buffer::Mixed, mixed);
@@ -433,6 +469,7 @@ impl Step {
             Self::Convolve => device.convolve(1, mixer.convolution().expect("a convolution")),
             Self::Recur => match mixer {
                 Mixer::StateSpace(space) | Mixer::Parallel(Parallel { space, .. }) => device.scan(1, space),
+                Mixer::Selective(selective) => device.select(1, selective),
                 Mixer::GatedDelta(delta) => device.delta(1, delta),
                 Mixer::TimeMix(mix) => device.replace(1, mix),
                 Mixer::Attention(_) | Mixer::Latent(_) | Mixer::ShortConv(_) => {}

@@ -19,6 +19,7 @@ use kauri_step::sample::{Choice as Chosen, Sampler, Workspace, leading_log_proba
 use super::chunk::Chunk;
 use super::{Listener, Pace, Reply, Serving, Shared, Start, Submission};
 use crate::decode::Room;
+use crate::drawing::{Draws, Planned};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::events::{Done, Event, Finish, Likelihood};
@@ -47,6 +48,9 @@ pub(super) struct Steps {
     row: Vec<f32>,
     /// Where samplers work, one after the other.
     workspace: Workspace,
+    /// What the device is to draw, and how each row of the batch is: not at all where its sampler is given the row.
+    draws: Draws,
+    planned: Vec<Option<Planned>>,
     /// Started with the first answer under a constraint.
     masks: Option<Masks<Id>>,
     start: Instant,
@@ -124,6 +128,8 @@ impl Steps {
             rows: Vec::with_capacity(running as usize),
             row: vec![0.0; engine.vocab as usize],
             workspace: Workspace::new(engine.vocab as usize),
+            draws: Draws::default(),
+            planned: Vec::with_capacity(running as usize),
             masks: None,
             start: Instant::now(),
             waits: false,
@@ -354,15 +360,32 @@ impl Steps {
         engine.verify_unchanged()
     }
 
+    /// Says how each row is drawn from, where the device does that.
+    fn plan_draws(&mut self, work: &[Id]) {
+        let Self { engine, schedule, live, draws, planned, .. } = self;
+        draws.clear();
+        planned.clear();
+        let is_drawn = engine.executor.draws();
+        planned.extend(work.iter().map(|id| {
+            // The most likely others are told from the whole row.
+            let live = live.get_mut(id).filter(|live| is_drawn && live.likely.is_none())?;
+            let tokens = schedule.tokens(*id);
+            draws.plan(live.sampler.as_mut()?, tokens.len() as u64, tokens)
+        }));
+    }
+
     /// Chooses the next token of every row and goes on, or ends, with it.
     fn choose(&mut self) -> Result<(), Error> {
         if self.batch.sequences.is_empty() {
             return Ok(());
         }
         let mut work = std::mem::take(&mut self.rows);
+        // The device computes meanwhile.
+        self.plan_draws(&work);
         self.take_masks();
-        let Self { engine, schedule, live, row, workspace, .. } = self;
-        let choices: Vec<Choice<'_>> = work.iter().map(|id| live[id].choice()).collect();
+        let Self { engine, schedule, live, row, workspace, draws, planned, .. } = self;
+        let choice = |(id, planned): (&Id, &Option<Planned>)| live[id].choice(draws, planned.as_ref());
+        let choices: Vec<Choice<'_>> = work.iter().zip(&*planned).map(choice).collect();
         let (vocab, window) = (engine.vocab as usize, engine.window_tokens() as usize);
         let sampled = engine.executor.sample(&choices)?;
         let (mut over, mut behind) = (Vec::new(), Vec::new());
@@ -377,6 +400,7 @@ impl Steps {
                 let token = match &mut live.sampler {
                     _ if live.fault.is_some() => None,
                     None => sampled.tokens[index],
+                    Some(_) if planned[index].is_some() => sampled.tokens[index],
                     Some(sampler) => {
                         let logits = &sampled.logits[index * vocab..(index + 1) * vocab];
                         row.copy_from_slice(logits);
@@ -499,12 +523,13 @@ impl Steps {
 }
 
 impl Live {
-    /// What is wanted of its row.
-    fn choice(&self) -> Choice<'_> {
-        match (&self.fault, &self.sampler) {
-            (Some(_), _) => Choice::Nothing,
-            (None, Some(_)) => Choice::Logits,
-            (None, None) => Choice::Greedy { mask: self.mask() },
+    /// What is wanted of its row, which the device draws from where that is planned.
+    fn choice<'a>(&'a self, draws: &'a Draws, planned: Option<&Planned>) -> Choice<'a> {
+        match (&self.fault, &self.sampler, planned) {
+            (Some(_), ..) => Choice::Nothing,
+            (None, Some(_), Some(planned)) => draws.choice(planned, self.mask()),
+            (None, Some(_), None) => Choice::Logits,
+            (None, None, _) => Choice::Greedy { mask: self.mask() },
         }
     }
 

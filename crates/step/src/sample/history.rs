@@ -2,44 +2,78 @@
 
 use super::Sampler;
 
+/// What is done to the logit of one token, ahead of all other stages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change {
+    /// The token; one past the row's end is nobody's.
+    pub token: u32,
+    /// What is done.
+    pub effect: Effect,
+}
+
+/// See [`Change`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Effect {
+    /// A logit above zero is divided by the number, one below is multiplied by it.
+    Repeated(f32),
+    /// The number is added.
+    Added(f32),
+}
+
+impl Effect {
+    /// The logit behind it.
+    #[must_use]
+    pub fn of(self, logit: f32) -> f32 {
+        match self {
+            Self::Repeated(penalty) if logit > 0.0 => logit / penalty,
+            Self::Repeated(penalty) => logit * penalty,
+            Self::Added(number) => logit + number,
+        }
+    }
+}
+
 impl Sampler {
     /// Takes off what the sequence's tokens so far cost, and adds the bias.
     pub(super) fn look_back(&mut self, logits: &mut [f32], history: &[u32]) {
-        if self.sampling.has_penalties() {
-            self.penalize(logits, history);
-        }
-        if self.sampling.dry_multiplier > 0.0 {
-            self.punish_repeats(logits, history);
-        }
-        for &(token, bias) in &self.bias {
+        self.changes(history, |Change { token, effect }| {
             if let Some(logit) = logits.get_mut(token as usize) {
-                *logit += bias;
+                *logit = effect.of(*logit);
             }
-        }
+        });
     }
 
-    fn penalize(&mut self, logits: &mut [f32], history: &[u32]) {
+    /// What is done to logits behind `history`, the sequence's tokens so far, in this order: what the tokens cost, and the bias.
+    pub fn changes(&mut self, history: &[u32], mut each: impl FnMut(Change)) {
+        if self.sampling.has_penalties() {
+            self.penalize(history, &mut each);
+        }
+        if self.sampling.dry_multiplier > 0.0 {
+            self.punish_repeats(history, &mut each);
+        }
+        self.bias.iter().for_each(|&(token, bias)| each(Change { token, effect: Effect::Added(bias) }));
+    }
+
+    fn penalize(&mut self, history: &[u32], each: &mut impl FnMut(Change)) {
         let sampling = &self.sampling;
         let window = history.len().min(sampling.penalty_window as usize);
         self.recent.clear();
         self.recent.extend_from_slice(&history[history.len() - window..]);
         self.recent.sort_unstable();
         for same in self.recent.chunk_by(|a, b| a == b) {
-            let Some(logit) = logits.get_mut(same[0] as usize) else {
-                continue;
-            };
-            if *logit > 0.0 {
-                *logit /= sampling.repetition_penalty;
-            } else {
-                *logit *= sampling.repetition_penalty;
+            let token = same[0];
+            if sampling.repetition_penalty != 1.0 {
+                each(Change { token, effect: Effect::Repeated(sampling.repetition_penalty) });
             }
-            *logit -= same.len() as f32 * sampling.frequency_penalty + sampling.presence_penalty;
+            let cost = same.len() as f32 * sampling.frequency_penalty + sampling.presence_penalty;
+            if cost != 0.0 {
+                each(Change { token, effect: Effect::Added(-cost) });
+            }
         }
     }
 
     /// DRY. How long the end of the sequence is a repetition of what stands before each earlier token is Gusfield's Z function of the
     /// sequence backwards: linear, whatever repeats.
-    fn punish_repeats(&mut self, logits: &mut [f32], history: &[u32]) {
+    fn punish_repeats(&mut self, history: &[u32], each: &mut impl FnMut(Change)) {
         let window = history.len().min(self.sampling.penalty_window as usize);
         let recent = &history[history.len() - window..];
         let backwards = |at: usize| recent[window - 1 - at];
@@ -73,11 +107,10 @@ impl Sampler {
                 continue;
             }
             before = Some(token);
-            if let Some(logit) = logits.get_mut(token as usize) {
-                // Past any logit, and within the numbers there are.
-                let power = (length - allowed).min(64) as i32;
-                *logit -= (self.sampling.dry_multiplier * self.sampling.dry_base.powi(power)).min(1e9);
-            }
+            // Past any logit, and within the numbers there are.
+            let power = (length - allowed).min(64) as i32;
+            let cost = (self.sampling.dry_multiplier * self.sampling.dry_base.powi(power)).min(1e9);
+            each(Change { token, effect: Effect::Added(-cost) });
         }
     }
 

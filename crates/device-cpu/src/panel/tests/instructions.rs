@@ -105,7 +105,7 @@ unsafe fn numbers<V: Vector>(input: &Input, results: &mut Results) {
         results.float::<V>("zero_under", V::zero_under(a, b, input.numbers[2][0]));
         results.float::<V>("to_float", V::to_float(V::int(-77_777)));
         results.float::<V>("to_int", V::to_float(V::to_int(whole)));
-        results.float::<V>("mul_ints", V::to_float(V::mul_ints(V::to_int(whole), V::int(-66_001_001))));
+        results.float::<V>("settled", V::to_float(V::settled(V::to_int(whole))));
         let (first, last) = (input.first.min(V::LANES as i32), input.last.min(V::LANES as i32));
         results.float::<V>("only", V::only(a, first, last, b));
         let mut narrow = [0i8; 16];

@@ -169,10 +169,6 @@ unsafe impl Vector for Plain {
         from_fn(|lane| a[lane].wrapping_add(b[lane]))
     }
 
-    unsafe fn mul_ints(a: [i32; 16], b: [i32; 16]) -> [i32; 16] {
-        from_fn(|lane| a[lane].wrapping_mul(b[lane]))
-    }
-
     unsafe fn to_float(value: [i32; 16]) -> [f32; 16] {
         value.map(|value| value as f32)
     }
