@@ -115,16 +115,13 @@ fn resident_kib(path: &Path) -> usize {
 #[ignore = "a measurement"]
 fn a_step_is_started() {
     let Some((mut shape, device)) = opened(u64::MAX) else { return };
-    let steps = match std::env::var_os("KAURI_MODEL") {
-        Some(path) => {
-            shape = loaded(Path::new(&path));
-            STEPS / 10
-        }
-        None => {
-            let blocks = shape.blocks.clone();
-            shape.blocks = blocks.into_iter().cycle().take(LAYERS).collect();
-            STEPS
-        }
+    let steps = if let Some(path) = std::env::var_os("KAURI_MODEL") {
+        shape = loaded(Path::new(&path));
+        STEPS / 10
+    } else {
+        let blocks = shape.blocks.clone();
+        shape.blocks = blocks.into_iter().cycle().take(LAYERS).collect();
+        STEPS
     };
     let layers = shape.blocks.len();
     let mut executor = WgpuExecutor::new(&device, &shape, PLAN, Arithmetic::Fast).expect("room");
