@@ -41,6 +41,7 @@ struct Args {
     float scale;
     float cap;
     uint sinks;
+    float alibi;
 };
 struct type_8 {
     metal::float4 inner[160];
@@ -384,6 +385,17 @@ float value_of(
     return 0.0;
 }
 
+float slope_of(
+    uint head,
+    constant Args& args
+) {
+    uint _e4 = args.heads;
+    uint power = 1u << metal::select(31 - metal::clz(_e4), uint(-1), _e4 == 0);
+    float step_2 = (head < power) ? (static_cast<float>(head + 1u) / static_cast<float>(power)) : (static_cast<float>((2u * (head - power)) + 1u) / static_cast<float>(2u * power));
+    float _e26 = args.alibi;
+    return metal::exp2(-(_e26) * step_2);
+}
+
 struct main_Input {
 };
 [[max_total_threads_per_threadgroup(256)]] kernel void main_(
@@ -421,16 +433,16 @@ struct main_Input {
     uint other_1 = {};
     uint j = {};
     bool local_1 = {};
-    uint head = group.x;
+    uint head_1 = group.x;
     uint _e5 = args.heads;
     uint _e8 = args.kv_heads;
-    uint kv_head = naga_div(head, naga_div(_e5, _e8));
+    uint kv_head = naga_div(head_1, naga_div(_e5, _e8));
     uint _e13 = args.key;
     uint key_fours = naga_div(_e13 + 3u, 4u);
     uint _e20 = args.query;
     uint _e24 = args.heads;
     uint _e29 = args.key;
-    uint from_at = _e20 + (((group.y * _e24) + head) * _e29);
+    uint from_at = _e20 + (((group.y * _e24) + head_1) * _e29);
     i = thread_;
     bool loop_init_4 = true;
     while(true) {
@@ -479,168 +491,175 @@ struct main_Input {
     uint value_fours = naga_div(_e114 + 3u, 4u);
     uint spread_1 = metal::max(1u, naga_div(THREADS, value_fours));
     uint share_of = naga_div(thread_, value_fours);
+    float _e124 = slope_of(head_1, args);
     bool loop_init_5 = true;
     while(true) {
         if (!loop_init_5) {
-            uint _e139 = i_1;
-            i_1 = _e139 + 1u;
+            uint _e140 = i_1;
+            i_1 = _e140 + 1u;
         }
         loop_init_5 = false;
-        uint _e131 = i_1;
-        if (_e131 < FOURS) {
+        uint _e132 = i_1;
+        if (_e132 < FOURS) {
         } else {
             break;
         }
         {
-            uint _e134 = i_1;
-            sums.inner[metal::min(unsigned(_e134), 0u)] = metal::float4(0.0);
+            uint _e135 = i_1;
+            sums.inner[metal::min(unsigned(_e135), 0u)] = metal::float4(0.0);
         }
     }
     first = start;
     bool loop_init_6 = true;
     while(true) {
         if (!loop_init_6) {
-            uint _e313 = first;
-            first = _e313 + THREADS;
+            uint _e330 = first;
+            first = _e330 + THREADS;
         }
         loop_init_6 = false;
-        uint _e142 = first;
-        uint _e143 = end;
-        if (_e142 < _e143) {
+        uint _e143 = first;
+        uint _e144 = end;
+        if (_e143 < _e144) {
         } else {
             break;
         }
         {
-            uint _e146 = end;
-            uint _e147 = first;
-            uint count = metal::min(THREADS, _e146 - _e147);
+            uint _e147 = end;
+            uint _e148 = first;
+            uint count = metal::min(THREADS, _e147 - _e148);
             score = LEAST;
             if (thread_ < count) {
-                uint _e153 = first;
-                uint _e155 = place_of(pages_1, _e153 + thread_, step_words, _buffer_sizes);
-                uint _e158 = args.kv_heads;
-                uint place = (_e155 * _e158) + kv_head;
+                uint _e154 = first;
+                uint _e156 = place_of(pages_1, _e154 + thread_, step_words, _buffer_sizes);
+                uint _e159 = args.kv_heads;
+                uint place = (_e156 * _e159) + kv_head;
                 places.inner[metal::min(unsigned(thread_), 255u)] = place;
-                uint _e165 = args.keys;
-                uint _e168 = args.key;
-                uint _e169 = row_words(_e168);
-                uint values_1 = _e165 + (place * _e169);
-                uint _e174 = args.key_scales;
-                uint _e177 = args.key;
-                uint _e178 = scale_words(_e177);
-                uint scales_2 = _e174 + (place * _e178);
+                uint _e166 = args.keys;
+                uint _e169 = args.key;
+                uint _e170 = row_words(_e169);
+                uint values_1 = _e166 + (place * _e170);
+                uint _e175 = args.key_scales;
+                uint _e178 = args.key;
+                uint _e179 = scale_words(_e178);
+                uint scales_2 = _e175 + (place * _e179);
                 sum = 0.0;
                 i_2 = 0u;
                 bool loop_init_7 = true;
                 while(true) {
                     if (!loop_init_7) {
-                        uint _e197 = i_2;
-                        i_2 = _e197 + 1u;
+                        uint _e198 = i_2;
+                        i_2 = _e198 + 1u;
                     }
                     loop_init_7 = false;
-                    uint _e185 = i_2;
-                    if (_e185 < key_fours) {
+                    uint _e186 = i_2;
+                    if (_e186 < key_fours) {
                     } else {
                         break;
                     }
                     {
-                        float _e187 = sum;
-                        uint _e189 = i_2;
-                        metal::float4 _e191 = query.inner[metal::min(unsigned(_e189), 159u)];
-                        uint _e192 = i_2;
-                        metal::float4 _e193 = cached_four(values_1, scales_2, _e192, kept, _buffer_sizes);
-                        sum = _e187 + metal::dot(_e191, _e193);
+                        float _e188 = sum;
+                        uint _e190 = i_2;
+                        metal::float4 _e192 = query.inner[metal::min(unsigned(_e190), 159u)];
+                        uint _e193 = i_2;
+                        metal::float4 _e194 = cached_four(values_1, scales_2, _e193, kept, _buffer_sizes);
+                        sum = _e188 + metal::dot(_e192, _e194);
                     }
                 }
-                float _e199 = sum;
-                float _e202 = args.scale;
-                score = _e199 * _e202;
-                float _e206 = args.cap;
-                if (_e206 > 0.0) {
-                    float _e211 = args.cap;
-                    float _e212 = score;
-                    float _e215 = args.cap;
-                    float _e217 = hyperbolic_tangent(_e212 / _e215);
-                    score = _e211 * _e217;
+                float _e200 = sum;
+                float _e203 = args.scale;
+                score = _e200 * _e203;
+                float _e207 = args.cap;
+                if (_e207 > 0.0) {
+                    float _e212 = args.cap;
+                    float _e213 = score;
+                    float _e216 = args.cap;
+                    float _e218 = hyperbolic_tangent(_e213 / _e216);
+                    score = _e212 * _e218;
+                }
+                float _e222 = args.alibi;
+                if (_e222 > 0.0) {
+                    float _e225 = score;
+                    uint _e226 = first;
+                    score = _e225 - (_e124 * metal::abs(static_cast<float>(as_type<int>(as_type<uint>(static_cast<int>(_e226 + thread_)) - as_type<uint>(static_cast<int>(_e72.y))))));
                 }
             }
-            float _e219 = most;
-            float _e220 = score;
-            float _e221 = workgroup_max(_e220, thread_, reduced);
-            float larger = metal::max(_e219, _e221);
-            float _e223 = score;
-            float weight = (thread_ < count) ? metal::exp(_e223 - larger) : 0.0;
-            float _e229 = most;
-            float remains = metal::exp(_e229 - larger);
+            float _e236 = most;
+            float _e237 = score;
+            float _e238 = workgroup_max(_e237, thread_, reduced);
+            float larger = metal::max(_e236, _e238);
+            float _e240 = score;
+            float weight = (thread_ < count) ? metal::exp(_e240 - larger) : 0.0;
+            float _e246 = most;
+            float remains = metal::exp(_e246 - larger);
             shares.inner[metal::min(unsigned(thread_), 255u)] = weight;
-            float _e234 = total;
-            float _e236 = workgroup_sum(weight, thread_, reduced);
-            total = (_e234 * remains) + _e236;
+            float _e251 = total;
+            float _e253 = workgroup_sum(weight, thread_, reduced);
+            total = (_e251 * remains) + _e253;
             most = larger;
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
             i_3 = 0u;
             bool loop_init_8 = true;
             while(true) {
                 if (!loop_init_8) {
-                    uint _e311 = i_3;
-                    i_3 = _e311 + 1u;
+                    uint _e328 = i_3;
+                    i_3 = _e328 + 1u;
                 }
                 loop_init_8 = false;
-                uint _e240 = i_3;
-                if (_e240 < FOURS) {
+                uint _e257 = i_3;
+                if (_e257 < FOURS) {
                 } else {
                     break;
                 }
                 {
-                    uint _e243 = i_3;
-                    uint four_1 = (spread_1 > 1u) ? naga_mod(thread_, value_fours) : (thread_ + (_e243 * THREADS));
-                    uint _e251 = i_3;
-                    metal::float4 _e253 = sums.inner[metal::min(unsigned(_e251), 0u)];
-                    sum_1 = _e253 * remains;
+                    uint _e260 = i_3;
+                    uint four_1 = (spread_1 > 1u) ? naga_mod(thread_, value_fours) : (thread_ + (_e260 * THREADS));
+                    uint _e268 = i_3;
+                    metal::float4 _e270 = sums.inner[metal::min(unsigned(_e268), 0u)];
+                    sum_1 = _e270 * remains;
                     if (four_1 < value_fours) {
                         local = share_of < spread_1;
                     } else {
                         local = false;
                     }
-                    bool _e261 = local;
-                    if (_e261) {
+                    bool _e278 = local;
+                    if (_e278) {
                         other = (spread_1 > 1u) ? share_of : 0u;
                         bool loop_init_9 = true;
                         while(true) {
                             if (!loop_init_9) {
-                                uint _e303 = other;
-                                other = _e303 + spread_1;
+                                uint _e320 = other;
+                                other = _e320 + spread_1;
                             }
                             loop_init_9 = false;
-                            uint _e267 = other;
-                            if (_e267 < count) {
+                            uint _e284 = other;
+                            if (_e284 < count) {
                             } else {
                                 break;
                             }
                             {
-                                uint _e271 = args.values;
-                                uint _e273 = other;
-                                uint _e275 = places.inner[metal::min(unsigned(_e273), 255u)];
-                                uint _e278 = args.value_row;
-                                uint _e279 = row_words(_e278);
-                                uint values_2 = _e271 + (_e275 * _e279);
-                                uint _e284 = args.value_scales;
-                                uint _e286 = other;
-                                uint _e288 = places.inner[metal::min(unsigned(_e286), 255u)];
-                                uint _e291 = args.value_row;
-                                uint _e292 = scale_words(_e291);
-                                uint scales_3 = _e284 + (_e288 * _e292);
-                                metal::float4 _e295 = sum_1;
-                                uint _e297 = other;
-                                float _e299 = shares.inner[metal::min(unsigned(_e297), 255u)];
-                                metal::float4 _e300 = cached_four(values_2, scales_3, four_1, kept, _buffer_sizes);
-                                sum_1 = _e295 + (_e299 * _e300);
+                                uint _e288 = args.values;
+                                uint _e290 = other;
+                                uint _e292 = places.inner[metal::min(unsigned(_e290), 255u)];
+                                uint _e295 = args.value_row;
+                                uint _e296 = row_words(_e295);
+                                uint values_2 = _e288 + (_e292 * _e296);
+                                uint _e301 = args.value_scales;
+                                uint _e303 = other;
+                                uint _e305 = places.inner[metal::min(unsigned(_e303), 255u)];
+                                uint _e308 = args.value_row;
+                                uint _e309 = scale_words(_e308);
+                                uint scales_3 = _e301 + (_e305 * _e309);
+                                metal::float4 _e312 = sum_1;
+                                uint _e314 = other;
+                                float _e316 = shares.inner[metal::min(unsigned(_e314), 255u)];
+                                metal::float4 _e317 = cached_four(values_2, scales_3, four_1, kept, _buffer_sizes);
+                                sum_1 = _e312 + (_e316 * _e317);
                             }
                         }
                     }
-                    uint _e305 = i_3;
-                    metal::float4 _e307 = sum_1;
-                    sums.inner[metal::min(unsigned(_e305), 0u)] = _e307;
+                    uint _e322 = i_3;
+                    metal::float4 _e324 = sum_1;
+                    sums.inner[metal::min(unsigned(_e322), 0u)] = _e324;
                     if (spread_1 > 1u) {
                         break;
                     }
@@ -649,113 +668,113 @@ struct main_Input {
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
         }
     }
-    uint _e318 = args.sinks;
-    if (_e318 != NOTHING) {
-        uint _e323 = args.sinks;
-        float _e325 = vector(_e323 + head, vectors, _buffer_sizes);
-        float _e326 = most;
-        float larger_1 = metal::max(_e326, _e325);
-        float _e328 = most;
-        float remains_1 = metal::exp(_e328 - larger_1);
-        float _e331 = total;
-        total = (_e331 * remains_1) + metal::exp(_e325 - larger_1);
+    uint _e335 = args.sinks;
+    if (_e335 != NOTHING) {
+        uint _e340 = args.sinks;
+        float _e342 = vector(_e340 + head_1, vectors, _buffer_sizes);
+        float _e343 = most;
+        float larger_1 = metal::max(_e343, _e342);
+        float _e345 = most;
+        float remains_1 = metal::exp(_e345 - larger_1);
+        float _e348 = total;
+        total = (_e348 * remains_1) + metal::exp(_e342 - larger_1);
         bool loop_init_10 = true;
         while(true) {
             if (!loop_init_10) {
-                uint _e346 = i_4;
-                i_4 = _e346 + 1u;
+                uint _e363 = i_4;
+                i_4 = _e363 + 1u;
             }
             loop_init_10 = false;
-            uint _e338 = i_4;
-            if (_e338 < FOURS) {
+            uint _e355 = i_4;
+            if (_e355 < FOURS) {
             } else {
                 break;
             }
             {
-                uint _e341 = i_4;
-                metal::float4 _e343 = sums.inner[metal::min(unsigned(_e341), 0u)];
-                sums.inner[metal::min(unsigned(_e341), 0u)] = _e343 * remains_1;
+                uint _e358 = i_4;
+                metal::float4 _e360 = sums.inner[metal::min(unsigned(_e358), 0u)];
+                sums.inner[metal::min(unsigned(_e358), 0u)] = _e360 * remains_1;
             }
         }
     }
-    metal::float4 _e351 = sums.inner[0];
-    parts.inner[metal::min(unsigned(thread_), 255u)] = _e351;
+    metal::float4 _e368 = sums.inner[0];
+    parts.inner[metal::min(unsigned(thread_), 255u)] = _e368;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint _e354 = args.value_row;
-    uint _e357 = args.value_start;
-    uint width_2 = _e354 - _e357;
-    uint _e361 = args.mixed;
-    uint _e365 = args.heads;
-    uint to = _e361 + (((group.y * _e365) + head) * width_2);
+    uint _e371 = args.value_row;
+    uint _e374 = args.value_start;
+    uint width_2 = _e371 - _e374;
+    uint _e378 = args.mixed;
+    uint _e382 = args.heads;
+    uint to = _e378 + (((group.y * _e382) + head_1) * width_2);
     bool loop_init_11 = true;
     while(true) {
         if (!loop_init_11) {
-            uint _e436 = i_5;
-            i_5 = _e436 + 1u;
+            uint _e453 = i_5;
+            i_5 = _e453 + 1u;
         }
         loop_init_11 = false;
-        uint _e372 = i_5;
-        if (_e372 < FOURS) {
+        uint _e389 = i_5;
+        if (_e389 < FOURS) {
         } else {
             break;
         }
         {
-            uint _e375 = i_5;
-            uint four_2 = thread_ + (_e375 * THREADS);
+            uint _e392 = i_5;
+            uint four_2 = thread_ + (_e392 * THREADS);
             if (four_2 < value_fours) {
-                uint _e380 = i_5;
-                metal::float4 _e382 = sums.inner[metal::min(unsigned(_e380), 0u)];
-                sum_2 = _e382;
+                uint _e397 = i_5;
+                metal::float4 _e399 = sums.inner[metal::min(unsigned(_e397), 0u)];
+                sum_2 = _e399;
                 other_1 = 1u;
                 bool loop_init_12 = true;
                 while(true) {
                     if (!loop_init_12) {
-                        uint _e397 = other_1;
-                        other_1 = _e397 + 1u;
+                        uint _e414 = other_1;
+                        other_1 = _e414 + 1u;
                     }
                     loop_init_12 = false;
-                    uint _e386 = other_1;
-                    if (_e386 < spread_1) {
+                    uint _e403 = other_1;
+                    if (_e403 < spread_1) {
                     } else {
                         break;
                     }
                     {
-                        metal::float4 _e388 = sum_2;
-                        uint _e390 = other_1;
-                        metal::float4 _e394 = parts.inner[metal::min(unsigned(four_2 + (_e390 * value_fours)), 255u)];
-                        sum_2 = _e388 + _e394;
+                        metal::float4 _e405 = sum_2;
+                        uint _e407 = other_1;
+                        metal::float4 _e411 = parts.inner[metal::min(unsigned(four_2 + (_e407 * value_fours)), 255u)];
+                        sum_2 = _e405 + _e411;
                     }
                 }
                 j = 0u;
                 bool loop_init_13 = true;
                 while(true) {
                     if (!loop_init_13) {
-                        uint _e433 = j;
-                        j = _e433 + 1u;
+                        uint _e450 = j;
+                        j = _e450 + 1u;
                     }
                     loop_init_13 = false;
-                    uint _e401 = j;
-                    if (_e401 < 4u) {
+                    uint _e418 = j;
+                    if (_e418 < 4u) {
                     } else {
                         break;
                     }
                     {
-                        uint _e406 = j;
-                        uint at_8 = (4u * four_2) + _e406;
-                        uint _e410 = args.value_start;
-                        if (at_8 >= _e410) {
-                            uint _e416 = args.value_row;
-                            local_1 = at_8 < _e416;
+                        uint _e423 = j;
+                        uint at_8 = (4u * four_2) + _e423;
+                        uint _e427 = args.value_start;
+                        if (at_8 >= _e427) {
+                            uint _e433 = args.value_row;
+                            local_1 = at_8 < _e433;
                         } else {
                             local_1 = false;
                         }
-                        bool _e419 = local_1;
-                        if (_e419) {
-                            uint _e424 = args.value_start;
-                            uint _e427 = j;
-                            float _e429 = sum_2[metal::min(unsigned(_e427), 3u)];
-                            float _e430 = total;
-                            arena[metal::min(unsigned((to + at_8) - _e424), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e429 / _e430;
+                        bool _e436 = local_1;
+                        if (_e436) {
+                            uint _e441 = args.value_start;
+                            uint _e444 = j;
+                            float _e446 = sum_2[metal::min(unsigned(_e444), 3u)];
+                            float _e447 = total;
+                            arena[metal::min(unsigned((to + at_8) - _e441), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e446 / _e447;
                         }
                     }
                 }
