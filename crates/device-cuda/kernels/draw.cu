@@ -4,7 +4,7 @@
 // find it, tokens are counted (or their weights summed, in whole numbers) in bins by their distance from the largest logit; those of the bin in which the
 // sum reaches what is wanted are listed, and one block looks through the list. Where there are too many of them it reads the row instead.
 #include "plain.cuh"
-#include "sample.cuh"
+#include "ordered.cuh"
 
 // How a row is drawn from. As in `src/choose.rs`.
 struct Draw {

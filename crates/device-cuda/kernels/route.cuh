@@ -1,5 +1,6 @@
 // Which experts a token goes to, from its router's scores: for one warp, whatever else its kernel does.
 #pragma once
+#include "ordered.cuh"
 
 enum { SOFTMAX, SIGMOID_SCORES, SOFTMAX_OF_CHOSEN };
 
@@ -28,12 +29,6 @@ static __device__ __forceinline__ int first_largest(const float *keys, const u8 
         if (other >= 0 && (best < 0 || larger > most || (larger == most && other < best))) best = other, most = larger;
     }
     return best;
-}
-
-// A value as a number whose order is that of the values; both zeros are the same. Never 0.
-static __device__ __forceinline__ u32 ordered(float value) {
-    u32 bits = __float_as_uint(value + 0.0f);
-    return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
 // Takes the `wanted` largest, the first among equals. For one warp; up to 256 of them stay in its registers.

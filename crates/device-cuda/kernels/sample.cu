@@ -1,6 +1,6 @@
 // The choice of tokens.
 #include "plain.cuh"
-#include "sample.cuh"
+#include "ordered.cuh"
 
 // The most likely token of every row, the first among equals, among those whose bit is set; ~0 where there is none.
 // `masks` is (rows, words); a row that has no mask has none in `masked`, which is null where no row has one. `best` (rows) and `arrived`
