@@ -51,15 +51,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var part = args.part0;
     var sums: array<f32, SUMS>;
     if (which == 0u) {
-        sums = sums0(part, row, lane, first);
+        sums = sums0(part, row, lane, first, thread);
     }
 //PART1     if (which == 1u) {
 //PART1         part = args.part1;
-//PART1         sums = sums1(part, row, lane, first);
+//PART1         sums = sums1(part, row, lane, first, thread);
 //PART1     }
 //PART2     if (which == 2u) {
 //PART2         part = args.part2;
-//PART2         sums = sums2(part, row, lane, first);
+//PART2         sums = sums2(part, row, lane, first, thread);
 //PART2     }
     // The lanes share the outputs out. Places in arrays are known when this is compiled, so that they are registers.
     for (var i = 0u; i < SUMS; i++) {

@@ -1,5 +1,5 @@
 // What a lane adds to the products of `EACH` rows of the matrix with `TOKENS` rows of the buffer.
-fn sums$(part: Part, row: u32, lane: u32, first: u32) -> array<f32, SUMS> {
+fn sums$(part: Part, row: u32, lane: u32, first: u32, thread: u32) -> array<f32, SUMS> {
     var sums: array<f32, SUMS>;
     for (var i = 0u; i < SUMS; i++) {
         sums[i] = 0.0;

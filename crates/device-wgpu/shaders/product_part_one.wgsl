@@ -1,6 +1,6 @@
 // What a lane adds to the products of four rows of the matrix with one row of the buffer. The sums are a vector, which is registers on
 // every driver; an array need not be.
-fn sums$(part: Part, row: u32, lane: u32, first: u32) -> array<f32, SUMS> {
+fn sums$(part: Part, row: u32, lane: u32, first: u32, thread: u32) -> array<f32, SUMS> {
     var sums = vec4<f32>(0.0);
     if (row < part.rows) {
         let at = part.at + row * part.row_bytes;

@@ -14,6 +14,7 @@ fn byte$(at: u32) -> u32 {
     return (weights$[at >> 2u] >> (8u * (at & 3u))) & 255u;
 }
 
+// A number of half precision, at a multiple of two.
 fn half_at$(at: u32) -> f32 {
-    return half(word$(at) & 0xffffu);
+    return half((weights$[at >> 2u] >> (8u * (at & 2u))) & 0xffffu);
 }

@@ -26,7 +26,7 @@ use crate::latent;
 use crate::matmul;
 use crate::recurrent;
 use crate::resident::{Resident, Weights};
-use crate::shader::{self, Entry, Kernel};
+use crate::shader::{self, By, Entry, Kernel};
 use crate::step::Step;
 
 /// A place where nothing is.
@@ -301,8 +301,8 @@ impl Wgpu {
     }
 
     /// Rows of a matrix that a workgroup of products with so many rows of the batch takes, and of each of a gated pair.
-    pub(crate) fn product_rows(&self, tokens: usize) -> [usize; 2] {
-        self.gpu.lanes.product_rows(tokens as u32).map(|rows| rows as usize)
+    pub(crate) fn product_rows(&self, tokens: usize, by: By) -> [usize; 2] {
+        self.gpu.lanes.product_rows(tokens as u32, by).map(|rows| rows as usize)
     }
 
     /// Where the angles of a rope are, its pairs, and whether they are halves.

@@ -68,16 +68,35 @@ impl Lanes {
         self.threads() / self.count()
     }
 
-    /// Threads of a workgroup of products: few, so that there are enough workgroups.
-    fn product_threads(self) -> u32 {
-        (2 * self.count()).max(64)
+    /// Threads of a workgroup of products: few, so that there are enough workgroups; more where they bring a row of the buffer to their
+    /// memory.
+    fn product_threads(self, by: By) -> u32 {
+        let parts = match by {
+            By::Eight => 2,
+            By::Run => 4,
+        };
+        (parts * self.count()).max(64)
     }
 
     /// Rows of a matrix that a workgroup of products takes, and of each of a gated pair.
-    pub(crate) fn product_rows(self, tokens: u32) -> [u32; 2] {
-        each(tokens).map(|each| self.product_threads() / self.count() * each)
+    pub(crate) fn product_rows(self, tokens: u32, by: By) -> [u32; 2] {
+        each(tokens).map(|each| self.product_threads(by) / self.count() * each)
     }
 }
+
+/// How much of a matrix's row a thread unpacks at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum By {
+    /// Eight values: any number of columns, and of rows of the batch.
+    #[default]
+    Eight,
+    /// 32 values, with their factors once: whole runs of a single row.
+    Run,
+}
+
+/// Columns of a run, and runs that are in the memory of a workgroup at a time: 9 KiB.
+pub(crate) const RUN: usize = 32;
+const TILE_RUNS: u32 = 64;
 
 /// Rows of a matrix that the same threads take in a product, and of each of a gated pair: what so many rows of the batch meet is read
 /// once for them. More take more registers than there are, and a driver that computes on the CPU long to compile.
@@ -254,13 +273,15 @@ pub(crate) struct Kernel {
     types: [Types; 3],
     cache: u8,
     tokens: u32,
+    by: By,
     unit: Unit,
 }
 
 impl Kernel {
     /// One that unpacks nothing.
     pub(crate) fn plain(entry: Entry) -> Self {
-        Self { entry, types: [Types::default(); 3], cache: 0, tokens: 1, unit: Unit::default() }
+        let (types, unit) = ([Types::default(); 3], Unit::default());
+        Self { entry, types, cache: 0, tokens: 1, by: By::Eight, unit }
     }
 
     /// One that reads or writes a cache.
@@ -281,6 +302,11 @@ impl Kernel {
         Self { types: all, tokens, ..Self::plain(entry) }
     }
 
+    /// The same for one row of the batch, by runs.
+    pub(crate) fn by(self, by: By) -> Self {
+        Self { by, ..self }
+    }
+
     /// The one that works in matrix units.
     pub(crate) fn in_units(types: Types, unit: Unit) -> Self {
         Self { unit, ..Self::on(Entry::ProductUnits, &[types], 1) }
@@ -298,13 +324,17 @@ impl Kernel {
 
     /// The whole text.
     pub(crate) fn source(&self, lanes: Lanes) -> String {
-        let Self { entry, types, tokens, .. } = self;
+        let Self { entry, types, by, .. } = self;
         let parts = types.iter().take_while(|types| **types != Types::default()).count();
         let mut text = String::new();
         if *entry == Entry::ProductUnits {
             text.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
         }
         text.push_str(&self.constants(lanes));
+        for (index, types) in types.iter().enumerate() {
+            let words = if *by == By::Run && run_of(*types).1 { "vec4<u32>" } else { "u32" };
+            let _ = writeln!(text, "alias Weights{index} = {words};");
+        }
         text.push_str(include_str!("../shaders/prelude.wgsl"));
         text.push_str(match lanes {
             Lanes::Memory(_) => include_str!("../shaders/reduce_memory.wgsl"),
@@ -325,15 +355,21 @@ impl Kernel {
         if matches!(entry, Entry::ProductUnits | Entry::ProductWide) {
             text.push_str(include_str!("../shaders/tile.wgsl"));
         }
+        if *by == By::Run {
+            text.push_str(include_str!("../shaders/run.wgsl"));
+        }
         for (index, types) in types.iter().take(parts).enumerate() {
-            text.push_str(&unpacker(*types).replace('$', &index.to_string()));
-            if *entry == Entry::Product {
-                let part = match tokens {
-                    1 => include_str!("../shaders/product_part_one.wgsl"),
-                    _ => include_str!("../shaders/product_part.wgsl"),
-                };
-                text.push_str(&part.replace('$', &index.to_string()));
-            }
+            let unpacker = match by {
+                By::Eight => unpacker(*types),
+                By::Run => run_of(*types).0,
+            };
+            text.push_str(&(unpacker + self.part()).replace('$', &index.to_string()));
+        }
+        if *entry == Entry::GateUp {
+            text.push_str(match by {
+                By::Eight => include_str!("../shaders/gate_up_part.wgsl"),
+                By::Run => include_str!("../shaders/gate_up_part_run.wgsl"),
+            });
         }
         let main = entry.file().1;
         text.push_str(&match parts {
@@ -344,16 +380,27 @@ impl Kernel {
         text
     }
 
+    /// What of its text is written for each matrix.
+    fn part(&self) -> &'static str {
+        match (self.entry, self.by, self.tokens) {
+            (Entry::Product, By::Run, _) => include_str!("../shaders/product_part_run.wgsl"),
+            (Entry::Product, By::Eight, 1) => include_str!("../shaders/product_part_one.wgsl"),
+            (Entry::Product, By::Eight, _) => include_str!("../shaders/product_part.wgsl"),
+            _ => "",
+        }
+    }
+
     /// The numbers that the text is written with.
     fn constants(&self, lanes: Lanes) -> String {
-        let Self { entry, cache, tokens, unit, .. } = *self;
+        let Self { entry, cache, tokens, by, unit, .. } = *self;
         let mut text = String::new();
-        let [product_rows, gated_rows] = lanes.product_rows(tokens);
+        let [product_rows, gated_rows] = lanes.product_rows(tokens, by);
         let [each, each_gated] = each(tokens);
         let constants = [
             ("EACH", each),
             ("EACH_GATED", each_gated),
-            ("PRODUCT_THREADS", lanes.product_threads()),
+            ("PRODUCT_THREADS", lanes.product_threads(by)),
+            ("TILE_RUNS", TILE_RUNS),
             ("PRODUCT_ROWS", product_rows),
             ("GATED_ROWS", gated_rows),
             ("THREADS", lanes.threads()),
@@ -409,6 +456,30 @@ fn eight$(quant: u32, row: u32, columns: u32, group: u32) -> Eight {{
     text
 }
 
+/// How a run of a row of this type meets the batch's row, for the matrix `$`, and whether blocks are read four words at a time.
+fn run_of(types: Types) -> (String, bool) {
+    let own = RUNS.iter().find(|(quant, ..)| types == Types::of(*quant));
+    match own {
+        Some((_, run, true)) => ((*run).to_owned(), true),
+        Some((_, run, false)) => {
+            let bytes =
+                [include_str!("../shaders/stored.wgsl"), include_str!("../shaders/run/sixteen_bytes.wgsl"), run];
+            (bytes.concat(), false)
+        }
+        None => (unpacker(types) + include_str!("../shaders/run/other.wgsl"), false),
+    }
+}
+
+/// The types that have a way of their own to meet a run, its text, and whether every block begins at a multiple of four words.
+const RUNS: &[(Quant, &str, bool)] = &[
+    (Quant::BF16, include_str!("../shaders/run/bf16.wgsl"), true),
+    (Quant::Q4_0, include_str!("../shaders/run/q4_0.wgsl"), false),
+    (Quant::Q8_0, include_str!("../shaders/run/q8_0.wgsl"), false),
+    (Quant::Q4_K, include_str!("../shaders/run/q4_k.wgsl"), true),
+    (Quant::Q5_K, include_str!("../shaders/run/q5_k.wgsl"), true),
+    (Quant::Q6_K, include_str!("../shaders/run/q6_k.wgsl"), false),
+];
+
 /// Every type that there is an unpacker for, its name in the text, and the text.
 const UNPACKERS: &[(Quant, &str, &str)] = &[
     (Quant::F32, "f32", include_str!("../shaders/quant/f32.wgsl")),
@@ -448,7 +519,9 @@ pub fn catalogue(lanes: Lanes) -> Vec<(String, String)> {
             }
         } else if entry == Entry::Product {
             for (quant, word, _) in UNPACKERS {
-                all.push((format!("{name}_{word}"), Kernel::on(entry, &[Types::of(*quant)], 1).source(lanes)));
+                let kernel = Kernel::on(entry, &[Types::of(*quant)], 1);
+                all.push((format!("{name}_{word}"), kernel.source(lanes)));
+                all.push((format!("{name}_run_{word}"), kernel.by(By::Run).source(lanes)));
             }
             let three = [Quant::Q4_K, Quant::Q4_K, Quant::Q6_K].map(Types::of);
             all.push((format!("{name}_three"), Kernel::on(entry, &three, 8).source(lanes)));
@@ -457,7 +530,11 @@ pub fn catalogue(lanes: Lanes) -> Vec<(String, String)> {
             all.push((name.to_owned(), Kernel::in_units(Types::of(Quant::Q4_K), unit).source(lanes)));
         } else if entry.matrices() > 0 {
             let types = [Types::of(Quant::Q4_K), Types::of(Quant::Q6_K)];
-            all.push((name.to_owned(), Kernel::on(entry, &types[..entry.matrices()], 1).source(lanes)));
+            let kernel = Kernel::on(entry, &types[..entry.matrices()], 1);
+            all.push((name.to_owned(), kernel.source(lanes)));
+            if entry == Entry::GateUp {
+                all.push((format!("{name}_run"), kernel.by(By::Run).source(lanes)));
+            }
         } else {
             all.push((name.to_owned(), Kernel::plain(entry).source(lanes)));
         }

@@ -1,0 +1,13 @@
+fn run$(quant: u32, row: u32, columns: u32, run: u32, x: Run) -> f32 {
+    // Blocks are nine times four words.
+    let block = (row + 144u * (run / 8u)) / 16u;
+    let sub = run % 8u;
+    let header = weights$[block];
+    let at = block + 1u + 2u * (sub / 2u);
+    let shift = vec4<u32>(4u * (sub % 2u));
+    let low = (weights$[at] >> shift) & vec4<u32>(0x0f0f0f0fu);
+    let high = (weights$[at + 1u] >> shift) & vec4<u32>(0x0f0f0f0fu);
+    let sum = (meets(x.a, x.b, low.x, low.y) + meets(x.c, x.d, low.z, low.w)) + (meets(x.e, x.f, high.x, high.y) + meets(x.g, x.h, high.z, high.w));
+    let factors = affine(header.yzw, sub);
+    return half(header.x & 0xffffu) * factors.x * sum - half(header.x >> 16u) * factors.y * x.sum;
+}
