@@ -1,4 +1,4 @@
-// `wide[t][k] = activation(factor * gate x[t]) * up x[t]` of the k-th chosen expert. grid (width / ROWS, wanted, tokens).
+// `wide[t][k] = activation(factor * gate x[t]) * up x[t]` of the k-th chosen expert. grid (width / EXPERT_UP_ROWS, wanted, tokens).
 
 struct Args {
     table: u32,
@@ -17,43 +17,41 @@ struct Args {
 
 var<immediate> args: Args;
 
-@compute @workgroup_size(THREADS)
+// What a lane adds to the products of `EACH_EXPERT_UP` rows of both matrices with a row of the buffer.
+struct Pair {
+    gates: array<f32, EACH_EXPERT_UP>,
+    ups: array<f32, EACH_EXPERT_UP>,
+}
+
+@compute @workgroup_size(EXPERT_THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let lane = thread % LANES;
-    let row = ROWS * group.x + thread / LANES;
-    let pair = group.z * args.wanted + group.y;
-    let expert = arena[args.chosen + pair];
+    let row = EXPERT_UP_ROWS * group.x + EACH_EXPERT_UP * (thread / LANES);
+    let place = group.z * args.wanted + group.y;
+    let expert = arena[args.chosen + place];
     let is_there = row < args.width && expert >= 0.0;
     let number = u32(max(expert, 0.0));
     let gate = matrix_of(args.table, number, 0u);
     let up = matrix_of(args.table, number, 1u);
-    var gate_sum = 0.0;
-    var up_sum = 0.0;
-    if (is_there) {
-        let from_at = args.from_at + group.z * args.hidden;
-        for (var group = lane; group < (args.hidden + 7u) / 8u; group += LANES) {
-            let x = inputs(from_at, args.hidden, group);
-            up_sum += dot_of(eight1(up.quant, up.at + row * up.row_bytes, args.hidden, group), x);
+    let sums = pair_of(gate, up, is_there, args.from_at + group.z * args.hidden, row, lane, thread);
+    for (var i = 0u; i < EACH_EXPERT_UP; i++) {
+        let gate_sum = lane_sum(sums.gates[i], thread);
+        var y = lane_sum(sums.ups[i], thread);
+        let own = row + i;
+        if (lane == i % LANES && is_there && own < args.width) {
+            if (up.bias != NOTHING) {
+                y += vector(up.bias + own);
+            }
             if (args.is_gated != 0u) {
-                gate_sum += dot_of(eight0(gate.quant, gate.at + row * gate.row_bytes, args.hidden, group), x);
+                var by = gate_sum;
+                if (gate.bias != NOTHING) {
+                    by += vector(gate.bias + own);
+                }
+                y = activated(args.activation, args.limit, args.steepness, by * args.factor) * beside_gate(args.activation, args.limit, y);
+            } else {
+                y = activated(args.activation, args.limit, args.steepness, y);
             }
+            arena[args.wide + place * args.width + own] = y;
         }
-    }
-    gate_sum = lane_sum(gate_sum, thread);
-    up_sum = lane_sum(up_sum, thread);
-    if (lane == 0u && is_there) {
-        if (up.bias != NOTHING) {
-            up_sum += vector(up.bias + row);
-        }
-        var y = up_sum;
-        if (args.is_gated != 0u) {
-            if (gate.bias != NOTHING) {
-                gate_sum += vector(gate.bias + row);
-            }
-            y = activated(args.activation, args.limit, args.steepness, gate_sum * args.factor) * beside_gate(args.activation, args.limit, up_sum);
-        } else {
-            y = activated(args.activation, args.limit, args.steepness, up_sum);
-        }
-        arena[args.wide + pair * args.width + row] = y;
     }
 }

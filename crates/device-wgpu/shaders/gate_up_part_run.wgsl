@@ -13,10 +13,10 @@ fn pair(row: u32, lane: u32, first: u32, thread: u32) -> Pair {
         for (var i = lane; i < here; i += LANES) {
             let x = staged_run(i);
             sums += vec4<f32>(
-                run0(args.gate_quant, gates.x, args.columns, tile + i, x),
-                run0(args.gate_quant, gates.y, args.columns, tile + i, x),
-                run1(args.up_quant, ups.x, args.columns, tile + i, x),
-                run1(args.up_quant, ups.y, args.columns, tile + i, x),
+                run0(gates.x, tile + i, x),
+                run0(gates.y, tile + i, x),
+                run1(ups.x, tile + i, x),
+                run1(ups.y, tile + i, x),
             );
         }
     }

@@ -14,10 +14,10 @@ fn sums$(part: Part, row: u32, lane: u32, first: u32, thread: u32) -> array<f32,
         for (var i = lane; i < here; i += LANES) {
             let x = staged_run(i);
             sums += vec4<f32>(
-                run$(part.quant, at0, args.columns, tile + i, x),
-                run$(part.quant, at1, args.columns, tile + i, x),
-                run$(part.quant, at2, args.columns, tile + i, x),
-                run$(part.quant, at3, args.columns, tile + i, x),
+                run$(at0, tile + i, x),
+                run$(at1, tile + i, x),
+                run$(at2, tile + i, x),
+                run$(at3, tile + i, x),
             );
         }
     }

@@ -84,7 +84,7 @@ fn chosen(wgpu: &mut Wgpu, input: Buffer, moe: &Moe<Resident>) {
     let first = &moe.experts[0];
     let [width, hidden, wanted] = [first.up.rows, first.down.rows, moe.chosen].map(|count| count as usize);
     let table = wgpu.weights.table(&first.up.weight);
-    let (scratch, rows, rows_a_block) = (wgpu.experts, wgpu.rows(input), wgpu.matrix_rows());
+    let (scratch, rows) = (wgpu.experts, wgpu.rows(input));
     let types = |which: fn(&Dense<Resident>) -> &Linear<Resident>| {
         let all = moe.experts.iter().map(|expert| Types::of(which(expert).weight.quant));
         all.fold(Types::default(), Types::and)
@@ -97,7 +97,9 @@ fn chosen(wgpu: &mut Wgpu, input: Buffer, moe: &Moe<Resident>) {
     let words = Words::of([table, scratch.chosen, wgpu.at(input), scratch.wide, hidden, width, wanted]);
     let words = words.int(usize::from(first.gate.is_some())).int(number as usize);
     let words = words.float(limit).float(steepness).float(first.gate_scale);
-    let kernel = Kernel::on(Entry::ExpertsUp, &[gates, types(|expert| &expert.up)], 1);
+    let all = [gates, types(|expert| &expert.up)];
+    let kernel = matmul::by_runs(wgpu, Kernel::on(Entry::ExpertsUp, &all, 1), &all, hidden);
+    let [rows_a_block, _] = wgpu.expert_rows(kernel.by());
     let pairs = rows * wanted;
     let stored = width * (gate_or_up(first).row_bytes() + first.up.weight.row_bytes());
     wgpu.count(Entry::ExpertsUp, pairs * stored + 4 * (rows * hidden + pairs * width), 4 * pairs * width * hidden);
@@ -105,7 +107,9 @@ fn chosen(wgpu: &mut Wgpu, input: Buffer, moe: &Moe<Resident>) {
     let (scores, mixture) = (wgpu.at(Buffer::Scores), wgpu.at(Buffer::Mixture));
     let words =
         Words::of([table, scratch.chosen, scores, scratch.wide, mixture, hidden, width, wanted, moe.experts.len()]);
-    let kernel = Kernel::on(Entry::ExpertsDown, &[types(|expert| &expert.down)], 1);
+    let all = [types(|expert| &expert.down)];
+    let kernel = matmul::by_runs(wgpu, Kernel::on(Entry::ExpertsDown, &all, 1), &all, width);
+    let [_, rows_a_block] = wgpu.expert_rows(kernel.by());
     let chunks = [chunk(wgpu, &first.down.weight)];
     let stored = hidden * first.down.weight.row_bytes();
     wgpu.count(Entry::ExpertsDown, pairs * stored + 4 * (rows * hidden + pairs * width), 2 * pairs * width * hidden);

@@ -11,7 +11,7 @@ use crate::driver::Words;
 use crate::elementwise::{self, numbered};
 use crate::ops::{NOTHING, Wgpu, bias_at};
 use crate::resident::{Piece, Resident};
-use crate::shader::{By, Entry, Kernel, RUN, Types};
+use crate::shader::{self, Entry, Kernel, RUN, Types};
 
 /// Rows of the batch that an unpacked row of a matrix meets at most.
 const TOKENS: usize = 8;
@@ -25,9 +25,15 @@ pub(crate) fn tokens_at_once(rows: usize) -> usize {
     if rows == 1 { 1 } else { TOKENS }
 }
 
-/// How rows of a matrix are taken: by runs where a single row of the batch meets them and sums may be in an order of their own.
-fn by(wgpu: &Wgpu, rows: usize, columns: usize) -> By {
-    if rows == 1 && columns % RUN == 0 && !wgpu.exact { By::Run } else { By::Eight }
+/// The kernel that takes so many columns by runs, where it can: sums are in an order of their own then.
+pub(crate) fn by_runs(wgpu: &Wgpu, kernel: Kernel, types: &[Types], columns: usize) -> Kernel {
+    if columns % RUN == 0 && !wgpu.exact && shader::has_runs(types) { kernel.by_run() } else { kernel }
+}
+
+/// The same of few rows of the batch: by runs if it is one.
+fn few(wgpu: &Wgpu, entry: Entry, types: &[Types], rows: usize, columns: usize) -> Kernel {
+    let kernel = Kernel::on(entry, types, tokens_at_once(rows) as u32);
+    if rows == 1 { by_runs(wgpu, kernel, types, columns) } else { kernel }
 }
 
 /// `to = linear(from)`, or `to += added * linear(from)`.
@@ -89,19 +95,19 @@ impl Part<'_> {
 
 fn launch(wgpu: &mut Wgpu, from: Buffer, parts: &[Part<'_>], added: Option<f32>) {
     let (rows, columns) = (wgpu.rows(from), parts[0].linear.columns as usize);
-    let (tokens, by) = (tokens_at_once(rows), by(wgpu, rows, columns));
-    let [product_rows, _] = wgpu.product_rows(tokens, by);
+    let types: Vec<Types> = parts.iter().map(|part| Types::of(part.linear.weight.quant)).collect();
+    let (tokens, kernel) = (tokens_at_once(rows), few(wgpu, Entry::Product, &types, rows, columns));
+    let [product_rows, _] = wgpu.product_rows(tokens, kernel.by());
     let blocks: Vec<usize> = parts.iter().map(|part| part.piece.rows.div_ceil(product_rows)).collect();
     let words = Words::of([rows, columns, wgpu.at(from), blocks[0], blocks.get(1).copied().unwrap_or(0)]);
     let words = words.int(usize::from(added.is_some())).float(added.unwrap_or(0.0));
     let words = parts.iter().flat_map(Part::words).fold(words, Words::int);
-    let types: Vec<Types> = parts.iter().map(|part| Types::of(part.linear.weight.quant)).collect();
     let chunks: Vec<usize> = parts.iter().map(|part| part.piece.chunk).collect();
     let grid = [blocks.iter().sum(), rows.div_ceil(tokens), 1];
     let outputs: usize = parts.iter().map(|part| part.piece.rows).sum();
     let stored: usize = parts.iter().map(|part| part.piece.rows * part.linear.weight.row_bytes()).sum();
     wgpu.count(Entry::Product, stored + 4 * rows * (columns + outputs), 2 * rows * columns * outputs);
-    wgpu.start_on(Kernel::on(Entry::Product, &types, tokens as u32).by(by), None, &chunks, grid, words);
+    wgpu.start_on(kernel, None, &chunks, grid, words);
 }
 
 /// See [`kauri_device::Ops::gate_up`].
@@ -113,7 +119,8 @@ pub(crate) fn gate_up(wgpu: &mut Wgpu, norm: Option<&Norm<Resident>>, dense: &De
         return reference::widen(wgpu, from, dense);
     };
     let (rows, up) = (wgpu.rows(from), &dense.up);
-    let (tokens, by) = (tokens_at_once(rows), by(wgpu, rows, gate.columns as usize));
+    let types = [gate, up].map(|linear| Types::of(linear.weight.quant));
+    let (tokens, kernel) = (tokens_at_once(rows), few(wgpu, Entry::GateUp, &types, rows, gate.columns as usize));
     let words = Words::of([rows, gate.columns as usize, wgpu.at(from), wgpu.at(Buffer::Gate), up.rows as usize]);
     let words = [(gate, gate_piece), (up, up_piece)].into_iter().fold(words, |words, (linear, piece)| {
         let quant = linear.weight.quant as usize;
@@ -122,13 +129,12 @@ pub(crate) fn gate_up(wgpu: &mut Wgpu, norm: Option<&Norm<Resident>>, dense: &De
     });
     let [number, limit, steepness] = numbered(dense.activation);
     let words = words.int(number as usize).float(limit).float(steepness).float(dense.gate_scale);
-    let types = [gate, up].map(|linear| Types::of(linear.weight.quant));
-    let grid = [(up.rows as usize).div_ceil(wgpu.product_rows(tokens, by)[1]), rows.div_ceil(tokens), 1];
+    let grid = [(up.rows as usize).div_ceil(wgpu.product_rows(tokens, kernel.by())[1]), rows.div_ceil(tokens), 1];
     let chunks = [gate_piece.chunk, up_piece.chunk];
     let (columns, outputs) = (gate.columns as usize, up.rows as usize);
     let stored = outputs * (gate.weight.row_bytes() + up.weight.row_bytes());
     wgpu.count(Entry::GateUp, stored + 4 * rows * (columns + outputs), 4 * rows * columns * outputs);
-    wgpu.start_on(Kernel::on(Entry::GateUp, &types, tokens as u32).by(by), None, &chunks, grid, words);
+    wgpu.start_on(kernel, None, &chunks, grid, words);
 }
 
 /// See [`kauri_device::Ops::embed`].

@@ -36,7 +36,7 @@ const ALIGNMENT: usize = 64;
 
 /// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
 /// then no longer taken for what this one would compute.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// How results are summed; always in single precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,6 +303,11 @@ impl Wgpu {
     /// Rows of a matrix that a workgroup of products with so many rows of the batch takes, and of each of a gated pair.
     pub(crate) fn product_rows(&self, tokens: usize, by: By) -> [usize; 2] {
         self.gpu.lanes.product_rows(tokens as u32, by).map(|rows| rows as usize)
+    }
+
+    /// Rows of an expert's gate and up that a workgroup takes, and of its down.
+    pub(crate) fn expert_rows(&self, by: By) -> [usize; 2] {
+        self.gpu.lanes.expert_rows(by).map(|rows| rows as usize)
     }
 
     /// Where the angles of a rope are, its pairs, and whether they are halves.

@@ -82,6 +82,18 @@ impl Lanes {
     pub(crate) fn product_rows(self, tokens: u32, by: By) -> [u32; 2] {
         each(tokens).map(|each| self.product_threads(by) / self.count() * each)
     }
+
+    /// Rows of an expert's gate and up that a workgroup takes, and of its down.
+    pub(crate) fn expert_rows(self, by: By) -> [u32; 2] {
+        each_of_experts(by).map(|each| self.expert_threads(by) / self.count() * each)
+    }
+
+    fn expert_threads(self, by: By) -> u32 {
+        match by {
+            By::Eight => self.threads(),
+            By::Run => self.product_threads(by),
+        }
+    }
 }
 
 /// How much of a matrix's row a thread unpacks at a time.
@@ -102,6 +114,14 @@ const TILE_RUNS: u32 = 64;
 /// once for them. More take more registers than there are, and a driver that computes on the CPU long to compile.
 fn each(tokens: u32) -> [u32; 2] {
     if tokens == 1 { [4, 2] } else { [2, 1] }
+}
+
+/// Rows of an expert's gate and up that the same threads take, and of its down.
+fn each_of_experts(by: By) -> [u32; 2] {
+    match by {
+        By::Eight => [1, 1],
+        By::Run => [2, 4],
+    }
 }
 
 /// The files that hold a kernel's `main`.
@@ -302,9 +322,14 @@ impl Kernel {
         Self { types: all, tokens, ..Self::plain(entry) }
     }
 
-    /// The same for one row of the batch, by runs.
-    pub(crate) fn by(self, by: By) -> Self {
-        Self { by, ..self }
+    /// The same by runs.
+    pub(crate) fn by_run(self) -> Self {
+        Self { by: By::Run, ..self }
+    }
+
+    /// How it takes matrices' rows.
+    pub(crate) fn by(&self) -> By {
+        self.by
     }
 
     /// The one that works in matrix units.
@@ -332,7 +357,8 @@ impl Kernel {
         }
         text.push_str(&self.constants(lanes));
         for (index, types) in types.iter().enumerate() {
-            let words = if *by == By::Run && run_of(*types).1 { "vec4<u32>" } else { "u32" };
+            let is_aligned = *by == By::Run && run_of(*types).is_some_and(|(_, is_aligned)| is_aligned);
+            let words = if is_aligned { "vec4<u32>" } else { "u32" };
             let _ = writeln!(text, "alias Weights{index} = {words};");
         }
         text.push_str(include_str!("../shaders/prelude.wgsl"));
@@ -361,16 +387,11 @@ impl Kernel {
         for (index, types) in types.iter().take(parts).enumerate() {
             let unpacker = match by {
                 By::Eight => unpacker(*types),
-                By::Run => run_of(*types).0,
+                By::Run => run_of(*types).expect("one of those types").0,
             };
             text.push_str(&(unpacker + self.part()).replace('$', &index.to_string()));
         }
-        if *entry == Entry::GateUp {
-            text.push_str(match by {
-                By::Eight => include_str!("../shaders/gate_up_part.wgsl"),
-                By::Run => include_str!("../shaders/gate_up_part_run.wgsl"),
-            });
-        }
+        text.push_str(self.rest());
         let main = entry.file().1;
         text.push_str(&match parts {
             3 => main.replace("//PART1 ", "").replace("//PART2 ", ""),
@@ -390,17 +411,37 @@ impl Kernel {
         }
     }
 
+    /// What of its text is written once, for how it takes matrices' rows.
+    fn rest(&self) -> &'static str {
+        match (self.entry, self.by) {
+            (Entry::GateUp, By::Eight) => include_str!("../shaders/gate_up_part.wgsl"),
+            (Entry::GateUp, By::Run) => include_str!("../shaders/gate_up_part_run.wgsl"),
+            (Entry::ExpertsUp, By::Eight) => include_str!("../shaders/experts_up_part.wgsl"),
+            (Entry::ExpertsUp, By::Run) => include_str!("../shaders/experts_up_part_run.wgsl"),
+            (Entry::ExpertsDown, By::Eight) => include_str!("../shaders/experts_down_part.wgsl"),
+            (Entry::ExpertsDown, By::Run) => include_str!("../shaders/experts_down_part_run.wgsl"),
+            _ => "",
+        }
+    }
+
     /// The numbers that the text is written with.
     fn constants(&self, lanes: Lanes) -> String {
         let Self { entry, cache, tokens, by, unit, .. } = *self;
         let mut text = String::new();
         let [product_rows, gated_rows] = lanes.product_rows(tokens, by);
         let [each, each_gated] = each(tokens);
+        let [expert_up_rows, expert_down_rows] = lanes.expert_rows(by);
+        let [each_expert_up, each_expert_down] = each_of_experts(by);
         let constants = [
             ("EACH", each),
             ("EACH_GATED", each_gated),
             ("PRODUCT_THREADS", lanes.product_threads(by)),
             ("TILE_RUNS", TILE_RUNS),
+            ("EACH_EXPERT_UP", each_expert_up),
+            ("EACH_EXPERT_DOWN", each_expert_down),
+            ("EXPERT_THREADS", lanes.expert_threads(by)),
+            ("EXPERT_UP_ROWS", expert_up_rows),
+            ("EXPERT_DOWN_ROWS", expert_down_rows),
             ("PRODUCT_ROWS", product_rows),
             ("GATED_ROWS", gated_rows),
             ("THREADS", lanes.threads()),
@@ -456,21 +497,18 @@ fn eight$(quant: u32, row: u32, columns: u32, group: u32) -> Eight {{
     text
 }
 
-/// How a run of a row of this type meets the batch's row, for the matrix `$`, and whether blocks are read four words at a time.
-fn run_of(types: Types) -> (String, bool) {
-    let own = RUNS.iter().find(|(quant, ..)| types == Types::of(*quant));
-    match own {
-        Some((_, run, true)) => ((*run).to_owned(), true),
-        Some((_, run, false)) => {
-            let bytes =
-                [include_str!("../shaders/stored.wgsl"), include_str!("../shaders/run/sixteen_bytes.wgsl"), run];
-            (bytes.concat(), false)
-        }
-        None => (unpacker(types) + include_str!("../shaders/run/other.wgsl"), false),
-    }
+/// How a run of a row of this type meets the batch's row, for the matrix `$`, and whether blocks are read four words at a time; nothing
+/// where its rows are taken by eight alone.
+fn run_of(types: Types) -> Option<(String, bool)> {
+    let (_, run, is_aligned) = RUNS.iter().find(|(quant, ..)| types == Types::of(*quant))?;
+    let before = match is_aligned {
+        true => [""; 2],
+        false => [include_str!("../shaders/stored.wgsl"), include_str!("../shaders/run/sixteen_bytes.wgsl")],
+    };
+    Some((before.concat() + run, *is_aligned))
 }
 
-/// The types that have a way of their own to meet a run, its text, and whether every block begins at a multiple of four words.
+/// The types that are taken by runs, the text for it, and whether every block begins at a multiple of four words.
 const RUNS: &[(Quant, &str, bool)] = &[
     (Quant::BF16, include_str!("../shaders/run/bf16.wgsl"), true),
     (Quant::Q4_0, include_str!("../shaders/run/q4_0.wgsl"), false),
@@ -500,6 +538,11 @@ const UNPACKERS: &[(Quant, &str, &str)] = &[
     (Quant::MXFP4, "mxfp4", include_str!("../shaders/quant/mxfp4.wgsl")),
 ];
 
+/// Whether matrices of these types can be taken by runs.
+pub(crate) fn has_runs(types: &[Types]) -> bool {
+    types.iter().all(|types| run_of(*types).is_some())
+}
+
 /// Whether matrices of this type can be unpacked.
 pub(crate) fn is_known(quant: Quant) -> bool {
     UNPACKERS.iter().any(|(known, ..)| *known == quant)
@@ -521,7 +564,9 @@ pub fn catalogue(lanes: Lanes) -> Vec<(String, String)> {
             for (quant, word, _) in UNPACKERS {
                 let kernel = Kernel::on(entry, &[Types::of(*quant)], 1);
                 all.push((format!("{name}_{word}"), kernel.source(lanes)));
-                all.push((format!("{name}_run_{word}"), kernel.by(By::Run).source(lanes)));
+                if has_runs(&[Types::of(*quant)]) {
+                    all.push((format!("{name}_run_{word}"), kernel.by_run().source(lanes)));
+                }
             }
             let three = [Quant::Q4_K, Quant::Q4_K, Quant::Q6_K].map(Types::of);
             all.push((format!("{name}_three"), Kernel::on(entry, &three, 8).source(lanes)));
@@ -532,8 +577,8 @@ pub fn catalogue(lanes: Lanes) -> Vec<(String, String)> {
             let types = [Types::of(Quant::Q4_K), Types::of(Quant::Q6_K)];
             let kernel = Kernel::on(entry, &types[..entry.matrices()], 1);
             all.push((name.to_owned(), kernel.source(lanes)));
-            if entry == Entry::GateUp {
-                all.push((format!("{name}_run"), kernel.by(By::Run).source(lanes)));
+            if !kernel.rest().is_empty() {
+                all.push((format!("{name}_run"), kernel.by_run().source(lanes)));
             }
         } else {
             all.push((name.to_owned(), Kernel::plain(entry).source(lanes)));

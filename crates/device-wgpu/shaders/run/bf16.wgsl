@@ -1,4 +1,4 @@
-fn run$(quant: u32, row: u32, columns: u32, run: u32, x: Run) -> f32 {
+fn run$(row: u32, run: u32, x: Run) -> f32 {
     let at = (row + 64u * run) / 16u;
     let sum = bf16_eight$(weights$[at], x.a, x.b) + bf16_eight$(weights$[at + 1u], x.c, x.d);
     return sum + (bf16_eight$(weights$[at + 2u], x.e, x.f) + bf16_eight$(weights$[at + 3u], x.g, x.h));

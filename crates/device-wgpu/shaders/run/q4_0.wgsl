@@ -1,4 +1,4 @@
-fn run$(quant: u32, row: u32, columns: u32, run: u32, x: Run) -> f32 {
+fn run$(row: u32, run: u32, x: Run) -> f32 {
     let block = row + 18u * run;
     let codes = sixteen$(block + 2u);
     // Sixteen times what a code stands for, which is eight less: a byte with a sign.

@@ -1,4 +1,4 @@
-fn run$(quant: u32, row: u32, columns: u32, run: u32, x: Run) -> f32 {
+fn run$(row: u32, run: u32, x: Run) -> f32 {
     // Blocks are nine times four words.
     let block = (row + 144u * (run / 8u)) / 16u;
     let sub = run % 8u;

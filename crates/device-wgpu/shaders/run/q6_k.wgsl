@@ -1,4 +1,4 @@
-fn run$(quant: u32, row: u32, columns: u32, run: u32, x: Run) -> f32 {
+fn run$(row: u32, run: u32, x: Run) -> f32 {
     let block = row + 210u * (run / 8u);
     let part = (run % 8u) / 4u;
     let quarter = run % 4u;

@@ -1,4 +1,4 @@
-fn run$(quant: u32, row: u32, columns: u32, run: u32, x: Run) -> f32 {
+fn run$(row: u32, run: u32, x: Run) -> f32 {
     let block = row + 34u * run;
     let low = sixteen$(block + 2u);
     let high = sixteen$(block + 18u);
