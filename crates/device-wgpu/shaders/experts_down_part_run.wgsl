@@ -14,10 +14,10 @@ fn mixed(token: u32, row: u32, lane: u32, thread: u32) -> array<f32, EACH_EXPERT
         var part = vec4<f32>(0.0);
         for (var tile = 0u; tile < runs; tile += TILE_RUNS) {
             let here = min(TILE_RUNS, runs - tile);
-            stage(args.wide + pair * args.width + 32u * tile, here, thread);
+            stage(args.wide + pair * args.width + 32u * tile, 0u, 1u, here, thread);
             for (var i = lane; share != 0.0 && i < here; i += LANES) {
-                let x = staged_run(i);
-                part += vec4<f32>(run0(rows.x, tile + i, x), run0(rows.y, tile + i, x), run0(rows.z, tile + i, x), run0(rows.w, tile + i, x));
+                let x = staged_run(0u, i);
+                part += vec4<f32>(meet(codes0(rows.x, tile + i), x), meet(codes0(rows.y, tile + i), x), meet(codes0(rows.z, tile + i), x), meet(codes0(rows.w, tile + i), x));
             }
         }
         if (lane == 0u && share != 0.0 && down.bias != NOTHING) {

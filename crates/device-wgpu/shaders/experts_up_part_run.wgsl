@@ -8,14 +8,14 @@ fn pair_of(gate: Matrix, up: Matrix, is_there: bool, at: u32, row: u32, lane: u3
     let runs = args.hidden / 32u;
     for (var tile = 0u; tile < runs; tile += TILE_RUNS) {
         let here = min(TILE_RUNS, runs - tile);
-        stage(at + 32u * tile, here, thread);
+        stage(at + 32u * tile, 0u, 1u, here, thread);
         for (var i = lane; is_there && i < here; i += LANES) {
-            let x = staged_run(i);
+            let x = staged_run(0u, i);
             sums += vec4<f32>(
-                run0(gates.x, tile + i, x),
-                run0(gates.y, tile + i, x),
-                run1(ups.x, tile + i, x),
-                run1(ups.y, tile + i, x),
+                meet(codes0(gates.x, tile + i), x),
+                meet(codes0(gates.y, tile + i), x),
+                meet(codes1(ups.x, tile + i), x),
+                meet(codes1(ups.y, tile + i), x),
             );
         }
     }

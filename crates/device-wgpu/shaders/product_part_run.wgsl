@@ -1,23 +1,19 @@
-// What a lane adds to the products of four rows of the matrix with one row of the buffer, in runs of 32 columns.
+// What a lane adds to the products of four rows of the matrix with one row of the buffer.
 fn sums$(part: Part, row: u32, lane: u32, first: u32, thread: u32) -> array<f32, SUMS> {
     var sums = vec4<f32>(0.0);
     // Rows behind the last are the last again.
-    let last = part.rows - 1u;
-    let at0 = part.at + min(row, last) * part.row_bytes;
-    let at1 = part.at + min(row + 1u, last) * part.row_bytes;
-    let at2 = part.at + min(row + 2u, last) * part.row_bytes;
-    let at3 = part.at + min(row + 3u, last) * part.row_bytes;
+    let at = part.at + min(vec4<u32>(row) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(part.rows - 1u)) * part.row_bytes;
     let runs = args.columns / 32u;
     for (var tile = 0u; tile < runs; tile += TILE_RUNS) {
         let here = min(TILE_RUNS, runs - tile);
-        stage(args.from_at + first * args.columns + 32u * tile, here, thread);
+        stage(args.from_at + first * args.columns + 32u * tile, args.columns, 1u, here, thread);
         for (var i = lane; i < here; i += LANES) {
-            let x = staged_run(i);
+            let x = staged_run(0u, i);
             sums += vec4<f32>(
-                run$(at0, tile + i, x),
-                run$(at1, tile + i, x),
-                run$(at2, tile + i, x),
-                run$(at3, tile + i, x),
+                meet(codes$(at.x, tile + i), x),
+                meet(codes$(at.y, tile + i), x),
+                meet(codes$(at.z, tile + i), x),
+                meet(codes$(at.w, tile + i), x),
             );
         }
     }

@@ -98,8 +98,9 @@ fn chosen(wgpu: &mut Wgpu, input: Buffer, moe: &Moe<Resident>) {
     let words = words.int(usize::from(first.gate.is_some())).int(number as usize);
     let words = words.float(limit).float(steepness).float(first.gate_scale);
     let all = [gates, types(|expert| &expert.up)];
-    let kernel = matmul::by_runs(wgpu, Kernel::on(Entry::ExpertsUp, &all, 1), &all, hidden);
-    let [rows_a_block, _] = wgpu.expert_rows(kernel.by());
+    let by = matmul::by(wgpu, &all, hidden);
+    let kernel = Kernel::on(Entry::ExpertsUp, &all, 1).by(by);
+    let [rows_a_block, _] = wgpu.expert_rows(by);
     let pairs = rows * wanted;
     let stored = width * (gate_or_up(first).row_bytes() + first.up.weight.row_bytes());
     wgpu.count(Entry::ExpertsUp, pairs * stored + 4 * (rows * hidden + pairs * width), 4 * pairs * width * hidden);
@@ -108,8 +109,9 @@ fn chosen(wgpu: &mut Wgpu, input: Buffer, moe: &Moe<Resident>) {
     let words =
         Words::of([table, scratch.chosen, scores, scratch.wide, mixture, hidden, width, wanted, moe.experts.len()]);
     let all = [types(|expert| &expert.down)];
-    let kernel = matmul::by_runs(wgpu, Kernel::on(Entry::ExpertsDown, &all, 1), &all, width);
-    let [_, rows_a_block] = wgpu.expert_rows(kernel.by());
+    let by = matmul::by(wgpu, &all, width);
+    let kernel = Kernel::on(Entry::ExpertsDown, &all, 1).by(by);
+    let [_, rows_a_block] = wgpu.expert_rows(by);
     let chunks = [chunk(wgpu, &first.down.weight)];
     let stored = hidden * first.down.weight.row_bytes();
     wgpu.count(Entry::ExpertsDown, pairs * stored + 4 * (rows * hidden + pairs * width), 2 * pairs * width * hidden);

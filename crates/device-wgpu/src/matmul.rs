@@ -11,29 +11,15 @@ use crate::driver::Words;
 use crate::elementwise::{self, numbered};
 use crate::ops::{NOTHING, Wgpu, bias_at};
 use crate::resident::{Piece, Resident};
-use crate::shader::{self, Entry, Kernel, RUN, Types};
-
-/// Rows of the batch that an unpacked row of a matrix meets at most.
-const TOKENS: usize = 8;
+use crate::shader::{self, By, Entry, Kernel, RUN, Types};
 
 /// From so many rows on a workgroup makes a tile of outputs, of so many rows and as many rows of the matrix.
 pub(crate) const WIDE_FROM: usize = 17;
 const TILE: usize = 64;
 
-/// Rows of the batch that kernels take at a time, for so many: one, or several.
-pub(crate) fn tokens_at_once(rows: usize) -> usize {
-    if rows == 1 { 1 } else { TOKENS }
-}
-
-/// The kernel that takes so many columns by runs, where it can: sums are in an order of their own then.
-pub(crate) fn by_runs(wgpu: &Wgpu, kernel: Kernel, types: &[Types], columns: usize) -> Kernel {
-    if columns % RUN == 0 && !wgpu.exact && shader::has_runs(types) { kernel.by_run() } else { kernel }
-}
-
-/// The same of few rows of the batch: by runs if it is one.
-fn few(wgpu: &Wgpu, entry: Entry, types: &[Types], rows: usize, columns: usize) -> Kernel {
-    let kernel = Kernel::on(entry, types, tokens_at_once(rows) as u32);
-    if rows == 1 { by_runs(wgpu, kernel, types, columns) } else { kernel }
+/// How such kernels take so many columns: by runs where they can, with sums in an order of their own.
+pub(crate) fn by(wgpu: &Wgpu, types: &[Types], columns: usize) -> By {
+    if columns % RUN == 0 && !wgpu.exact && shader::has_runs(types) { By::Run } else { By::Eight }
 }
 
 /// `to = linear(from)`, or `to += added * linear(from)`.
@@ -96,8 +82,9 @@ impl Part<'_> {
 fn launch(wgpu: &mut Wgpu, from: Buffer, parts: &[Part<'_>], added: Option<f32>) {
     let (rows, columns) = (wgpu.rows(from), parts[0].linear.columns as usize);
     let types: Vec<Types> = parts.iter().map(|part| Types::of(part.linear.weight.quant)).collect();
-    let (tokens, kernel) = (tokens_at_once(rows), few(wgpu, Entry::Product, &types, rows, columns));
-    let [product_rows, _] = wgpu.product_rows(tokens, kernel.by());
+    let by = by(wgpu, &types, columns);
+    let tokens = by.tokens(rows);
+    let [product_rows, _] = wgpu.product_rows(tokens, by);
     let blocks: Vec<usize> = parts.iter().map(|part| part.piece.rows.div_ceil(product_rows)).collect();
     let words = Words::of([rows, columns, wgpu.at(from), blocks[0], blocks.get(1).copied().unwrap_or(0)]);
     let words = words.int(usize::from(added.is_some())).float(added.unwrap_or(0.0));
@@ -107,7 +94,7 @@ fn launch(wgpu: &mut Wgpu, from: Buffer, parts: &[Part<'_>], added: Option<f32>)
     let outputs: usize = parts.iter().map(|part| part.piece.rows).sum();
     let stored: usize = parts.iter().map(|part| part.piece.rows * part.linear.weight.row_bytes()).sum();
     wgpu.count(Entry::Product, stored + 4 * rows * (columns + outputs), 2 * rows * columns * outputs);
-    wgpu.start_on(kernel, None, &chunks, grid, words);
+    wgpu.start_on(Kernel::on(Entry::Product, &types, tokens as u32).by(by), None, &chunks, grid, words);
 }
 
 /// See [`kauri_device::Ops::gate_up`].
@@ -120,7 +107,8 @@ pub(crate) fn gate_up(wgpu: &mut Wgpu, norm: Option<&Norm<Resident>>, dense: &De
     };
     let (rows, up) = (wgpu.rows(from), &dense.up);
     let types = [gate, up].map(|linear| Types::of(linear.weight.quant));
-    let (tokens, kernel) = (tokens_at_once(rows), few(wgpu, Entry::GateUp, &types, rows, gate.columns as usize));
+    let by = by(wgpu, &types, gate.columns as usize);
+    let tokens = by.tokens(rows);
     let words = Words::of([rows, gate.columns as usize, wgpu.at(from), wgpu.at(Buffer::Gate), up.rows as usize]);
     let words = [(gate, gate_piece), (up, up_piece)].into_iter().fold(words, |words, (linear, piece)| {
         let quant = linear.weight.quant as usize;
@@ -129,12 +117,12 @@ pub(crate) fn gate_up(wgpu: &mut Wgpu, norm: Option<&Norm<Resident>>, dense: &De
     });
     let [number, limit, steepness] = numbered(dense.activation);
     let words = words.int(number as usize).float(limit).float(steepness).float(dense.gate_scale);
-    let grid = [(up.rows as usize).div_ceil(wgpu.product_rows(tokens, kernel.by())[1]), rows.div_ceil(tokens), 1];
+    let grid = [(up.rows as usize).div_ceil(wgpu.product_rows(tokens, by)[1]), rows.div_ceil(tokens), 1];
     let chunks = [gate_piece.chunk, up_piece.chunk];
     let (columns, outputs) = (gate.columns as usize, up.rows as usize);
     let stored = outputs * (gate.weight.row_bytes() + up.weight.row_bytes());
     wgpu.count(Entry::GateUp, stored + 4 * rows * (columns + outputs), 4 * rows * columns * outputs);
-    wgpu.start_on(kernel, None, &chunks, grid, words);
+    wgpu.start_on(Kernel::on(Entry::GateUp, &types, tokens as u32).by(by), None, &chunks, grid, words);
 }
 
 /// See [`kauri_device::Ops::embed`].

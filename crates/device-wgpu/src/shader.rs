@@ -102,13 +102,28 @@ pub(crate) enum By {
     /// Eight values: any number of columns, and of rows of the batch.
     #[default]
     Eight,
-    /// 32 values, with their factors once: whole runs of a single row.
+    /// 32 values, with their factors once: whole runs, of up to four rows of the batch.
     Run,
 }
 
-/// Columns of a run, and runs that are in the memory of a workgroup at a time: 9 KiB.
+impl By {
+    /// Rows of the batch that meet an unpacked row of a matrix, of so many.
+    pub(crate) fn tokens(self, rows: usize) -> usize {
+        match self {
+            _ if rows == 1 => 1,
+            Self::Eight => 8,
+            Self::Run => 4,
+        }
+    }
+}
+
+/// Columns of a run.
 pub(crate) const RUN: usize = 32;
-const TILE_RUNS: u32 = 64;
+
+/// Runs of so many rows of the batch that are in the memory of a workgroup at a time: one for each lane, and 17 KiB at most.
+fn tile_runs(lanes: Lanes, tokens: u32) -> u32 {
+    if tokens == 1 { 64 } else { lanes.count().max(16) }
+}
 
 /// Rows of a matrix that the same threads take in a product, and of each of a gated pair: what so many rows of the batch meet is read
 /// once for them. More take more registers than there are, and a driver that computes on the CPU long to compile.
@@ -322,14 +337,9 @@ impl Kernel {
         Self { types: all, tokens, ..Self::plain(entry) }
     }
 
-    /// The same by runs.
-    pub(crate) fn by_run(self) -> Self {
-        Self { by: By::Run, ..self }
-    }
-
-    /// How it takes matrices' rows.
-    pub(crate) fn by(&self) -> By {
-        self.by
+    /// The same by eight values or by runs.
+    pub(crate) fn by(self, by: By) -> Self {
+        Self { by, ..self }
     }
 
     /// The one that works in matrix units.
@@ -349,7 +359,7 @@ impl Kernel {
 
     /// The whole text.
     pub(crate) fn source(&self, lanes: Lanes) -> String {
-        let Self { entry, types, by, .. } = self;
+        let Self { entry, types, tokens, by, .. } = self;
         let parts = types.iter().take_while(|types| **types != Types::default()).count();
         let mut text = String::new();
         if *entry == Entry::ProductUnits {
@@ -357,7 +367,7 @@ impl Kernel {
         }
         text.push_str(&self.constants(lanes));
         for (index, types) in types.iter().enumerate() {
-            let is_aligned = *by == By::Run && run_of(*types).is_some_and(|(_, is_aligned)| is_aligned);
+            let is_aligned = *by == By::Run && RunOf::find(*types).is_some_and(|run| run.is_aligned);
             let words = if is_aligned { "vec4<u32>" } else { "u32" };
             let _ = writeln!(text, "alias Weights{index} = {words};");
         }
@@ -382,12 +392,17 @@ impl Kernel {
             text.push_str(include_str!("../shaders/tile.wgsl"));
         }
         if *by == By::Run {
+            let has_less = types.iter().filter_map(|types| RunOf::find(*types)).any(|run| run.has_less);
+            let _ = writeln!(text, "const HAS_LESS: bool = {has_less};");
             text.push_str(include_str!("../shaders/run.wgsl"));
+            if *tokens > 1 {
+                text.push_str(include_str!("../shaders/meet_four.wgsl"));
+            }
         }
         for (index, types) in types.iter().take(parts).enumerate() {
             let unpacker = match by {
                 By::Eight => unpacker(*types),
-                By::Run => run_of(*types).expect("one of those types").0,
+                By::Run => RunOf::find(*types).expect("one of those types").text(),
             };
             text.push_str(&(unpacker + self.part()).replace('$', &index.to_string()));
         }
@@ -404,7 +419,8 @@ impl Kernel {
     /// What of its text is written for each matrix.
     fn part(&self) -> &'static str {
         match (self.entry, self.by, self.tokens) {
-            (Entry::Product, By::Run, _) => include_str!("../shaders/product_part_run.wgsl"),
+            (Entry::Product, By::Run, 1) => include_str!("../shaders/product_part_run.wgsl"),
+            (Entry::Product, By::Run, _) => include_str!("../shaders/product_part_runs.wgsl"),
             (Entry::Product, By::Eight, 1) => include_str!("../shaders/product_part_one.wgsl"),
             (Entry::Product, By::Eight, _) => include_str!("../shaders/product_part.wgsl"),
             _ => "",
@@ -414,6 +430,7 @@ impl Kernel {
     /// What of its text is written once, for how it takes matrices' rows.
     fn rest(&self) -> &'static str {
         match (self.entry, self.by) {
+            (Entry::GateUp, By::Run) if self.tokens > 1 => include_str!("../shaders/gate_up_part_runs.wgsl"),
             (Entry::GateUp, By::Eight) => include_str!("../shaders/gate_up_part.wgsl"),
             (Entry::GateUp, By::Run) => include_str!("../shaders/gate_up_part_run.wgsl"),
             (Entry::ExpertsUp, By::Eight) => include_str!("../shaders/experts_up_part.wgsl"),
@@ -436,7 +453,8 @@ impl Kernel {
             ("EACH", each),
             ("EACH_GATED", each_gated),
             ("PRODUCT_THREADS", lanes.product_threads(by)),
-            ("TILE_RUNS", TILE_RUNS),
+            ("TILE_RUNS", tile_runs(lanes, tokens)),
+            ("RUN_TOKENS", tokens),
             ("EACH_EXPERT_UP", each_expert_up),
             ("EACH_EXPERT_DOWN", each_expert_down),
             ("EXPERT_THREADS", lanes.expert_threads(by)),
@@ -497,25 +515,38 @@ fn eight$(quant: u32, row: u32, columns: u32, group: u32) -> Eight {{
     text
 }
 
-/// How a run of a row of this type meets the batch's row, for the matrix `$`, and whether blocks are read four words at a time; nothing
-/// where its rows are taken by eight alone.
-fn run_of(types: Types) -> Option<(String, bool)> {
-    let (_, run, is_aligned) = RUNS.iter().find(|(quant, ..)| types == Types::of(*quant))?;
-    let before = match is_aligned {
-        true => [""; 2],
-        false => [include_str!("../shaders/stored.wgsl"), include_str!("../shaders/run/sixteen_bytes.wgsl")],
-    };
-    Some((before.concat() + run, *is_aligned))
+/// How a run of a row of a type is unpacked.
+struct RunOf {
+    quant: Quant,
+    text: &'static str,
+    /// Whether every block begins at a multiple of four words, so that it is read four words at a time.
+    is_aligned: bool,
+    /// Whether something is taken from every value.
+    has_less: bool,
 }
 
-/// The types that are taken by runs, the text for it, and whether every block begins at a multiple of four words.
-const RUNS: &[(Quant, &str, bool)] = &[
-    (Quant::BF16, include_str!("../shaders/run/bf16.wgsl"), true),
-    (Quant::Q4_0, include_str!("../shaders/run/q4_0.wgsl"), false),
-    (Quant::Q8_0, include_str!("../shaders/run/q8_0.wgsl"), false),
-    (Quant::Q4_K, include_str!("../shaders/run/q4_k.wgsl"), true),
-    (Quant::Q5_K, include_str!("../shaders/run/q5_k.wgsl"), true),
-    (Quant::Q6_K, include_str!("../shaders/run/q6_k.wgsl"), false),
+impl RunOf {
+    /// That of the one type; nothing where its rows are taken by eight alone, or there are several types.
+    fn find(types: Types) -> Option<&'static Self> {
+        RUNS.iter().find(|run| types == Types::of(run.quant))
+    }
+
+    /// The whole text, for the matrix `$`.
+    fn text(&self) -> String {
+        let stored = [include_str!("../shaders/stored.wgsl"), include_str!("../shaders/run/sixteen_bytes.wgsl")];
+        if self.is_aligned { self.text.to_owned() } else { stored.concat() + self.text }
+    }
+}
+
+/// The types that are taken by runs.
+#[rustfmt::skip]
+const RUNS: &[RunOf] = &[
+    RunOf { quant: Quant::BF16, text: include_str!("../shaders/run/bf16.wgsl"), is_aligned: true, has_less: false },
+    RunOf { quant: Quant::Q4_0, text: include_str!("../shaders/run/q4_0.wgsl"), is_aligned: false, has_less: false },
+    RunOf { quant: Quant::Q8_0, text: include_str!("../shaders/run/q8_0.wgsl"), is_aligned: false, has_less: false },
+    RunOf { quant: Quant::Q4_K, text: include_str!("../shaders/run/q4_k.wgsl"), is_aligned: true, has_less: true },
+    RunOf { quant: Quant::Q5_K, text: include_str!("../shaders/run/q5_k.wgsl"), is_aligned: true, has_less: true },
+    RunOf { quant: Quant::Q6_K, text: include_str!("../shaders/run/q6_k.wgsl"), is_aligned: false, has_less: false },
 ];
 
 /// Every type that there is an unpacker for, its name in the text, and the text.
@@ -540,7 +571,7 @@ const UNPACKERS: &[(Quant, &str, &str)] = &[
 
 /// Whether matrices of these types can be taken by runs.
 pub(crate) fn has_runs(types: &[Types]) -> bool {
-    types.iter().all(|types| run_of(*types).is_some())
+    types.iter().all(|types| RunOf::find(*types).is_some())
 }
 
 /// Whether matrices of this type can be unpacked.
@@ -565,11 +596,12 @@ pub fn catalogue(lanes: Lanes) -> Vec<(String, String)> {
                 let kernel = Kernel::on(entry, &[Types::of(*quant)], 1);
                 all.push((format!("{name}_{word}"), kernel.source(lanes)));
                 if has_runs(&[Types::of(*quant)]) {
-                    all.push((format!("{name}_run_{word}"), kernel.by_run().source(lanes)));
+                    all.push((format!("{name}_run_{word}"), kernel.by(By::Run).source(lanes)));
                 }
             }
             let three = [Quant::Q4_K, Quant::Q4_K, Quant::Q6_K].map(Types::of);
             all.push((format!("{name}_three"), Kernel::on(entry, &three, 8).source(lanes)));
+            all.push((format!("{name}_run_three"), Kernel::on(entry, &three, 4).by(By::Run).source(lanes)));
         } else if entry == Entry::ProductUnits {
             let unit = Unit { size: 8, threads: 128, rows_min: 64 };
             all.push((name.to_owned(), Kernel::in_units(Types::of(Quant::Q4_K), unit).source(lanes)));
@@ -578,7 +610,7 @@ pub fn catalogue(lanes: Lanes) -> Vec<(String, String)> {
             let kernel = Kernel::on(entry, &types[..entry.matrices()], 1);
             all.push((name.to_owned(), kernel.source(lanes)));
             if !kernel.rest().is_empty() {
-                all.push((format!("{name}_run"), kernel.by_run().source(lanes)));
+                all.push((format!("{name}_run"), kernel.by(By::Run).source(lanes)));
             }
         } else {
             all.push((name.to_owned(), Kernel::plain(entry).source(lanes)));

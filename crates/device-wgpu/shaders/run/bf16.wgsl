@@ -1,11 +1,25 @@
-fn run$(row: u32, run: u32, x: Run) -> f32 {
+fn codes$(row: u32, run: u32) -> Codes {
     let at = (row + 64u * run) / 16u;
-    let sum = bf16_eight$(weights$[at], x.a, x.b) + bf16_eight$(weights$[at + 1u], x.c, x.d);
-    return sum + (bf16_eight$(weights$[at + 2u], x.e, x.f) + bf16_eight$(weights$[at + 3u], x.g, x.h));
+    let first = weights$[at];
+    let second = weights$[at + 1u];
+    let third = weights$[at + 2u];
+    let fourth = weights$[at + 3u];
+    return Codes(
+        bf16_four$(first.xy),
+        bf16_four$(first.zw),
+        bf16_four$(second.xy),
+        bf16_four$(second.zw),
+        bf16_four$(third.xy),
+        bf16_four$(third.zw),
+        bf16_four$(fourth.xy),
+        bf16_four$(fourth.zw),
+        vec2<f32>(1.0),
+        0.0,
+    );
 }
 
-fn bf16_eight$(words: vec4<u32>, x: vec4<f32>, y: vec4<f32>) -> f32 {
-    let even = bitcast<vec4<f32>>(words << vec4<u32>(16u));
-    let odd = bitcast<vec4<f32>>(words & vec4<u32>(0xffff0000u));
-    return (dot(vec2<f32>(even.x, odd.x), x.xy) + dot(vec2<f32>(even.y, odd.y), x.zw)) + (dot(vec2<f32>(even.z, odd.z), y.xy) + dot(vec2<f32>(even.w, odd.w), y.zw));
+fn bf16_four$(words: vec2<u32>) -> vec4<f32> {
+    let even = words << vec2<u32>(16u);
+    let odd = words & vec2<u32>(0xffff0000u);
+    return bitcast<vec4<f32>>(vec4<u32>(even.x, odd.x, even.y, odd.y));
 }

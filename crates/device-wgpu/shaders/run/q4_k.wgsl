@@ -1,4 +1,4 @@
-fn run$(row: u32, run: u32, x: Run) -> f32 {
+fn codes$(row: u32, run: u32) -> Codes {
     // Blocks are nine times four words.
     let block = (row + 144u * (run / 8u)) / 16u;
     let sub = run % 8u;
@@ -7,7 +7,6 @@ fn run$(row: u32, run: u32, x: Run) -> f32 {
     let shift = vec4<u32>(4u * (sub % 2u));
     let low = (weights$[at] >> shift) & vec4<u32>(0x0f0f0f0fu);
     let high = (weights$[at + 1u] >> shift) & vec4<u32>(0x0f0f0f0fu);
-    let sum = (meets(x.a, x.b, low.x, low.y) + meets(x.c, x.d, low.z, low.w)) + (meets(x.e, x.f, high.x, high.y) + meets(x.g, x.h, high.z, high.w));
     let factors = affine(header.yzw, sub);
-    return half(header.x & 0xffffu) * factors.x * sum - half(header.x >> 16u) * factors.y * x.sum;
+    return unsigned_codes(low, high, half(header.x & 0xffffu) * factors.x, half(header.x >> 16u) * factors.y);
 }

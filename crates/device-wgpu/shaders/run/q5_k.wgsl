@@ -1,4 +1,4 @@
-fn run$(row: u32, run: u32, x: Run) -> f32 {
+fn codes$(row: u32, run: u32) -> Codes {
     // Blocks are eleven times four words.
     let block = (row + 176u * (run / 8u)) / 16u;
     let sub = run % 8u;
@@ -8,7 +8,6 @@ fn run$(row: u32, run: u32, x: Run) -> f32 {
     let own = vec4<u32>(sub);
     let low = ((weights$[at] >> shift) & vec4<u32>(0x0f0f0f0fu)) | (((weights$[block + 1u] >> own) & vec4<u32>(0x01010101u)) << vec4<u32>(4u));
     let high = ((weights$[at + 1u] >> shift) & vec4<u32>(0x0f0f0f0fu)) | (((weights$[block + 2u] >> own) & vec4<u32>(0x01010101u)) << vec4<u32>(4u));
-    let sum = (meets(x.a, x.b, low.x, low.y) + meets(x.c, x.d, low.z, low.w)) + (meets(x.e, x.f, high.x, high.y) + meets(x.g, x.h, high.z, high.w));
     let factors = affine(header.yzw, sub);
-    return half(header.x & 0xffffu) * factors.x * sum - half(header.x >> 16u) * factors.y * x.sum;
+    return unsigned_codes(low, high, half(header.x & 0xffffu) * factors.x, half(header.x >> 16u) * factors.y);
 }

@@ -1,17 +1,15 @@
-fn run$(row: u32, run: u32, x: Run) -> f32 {
+fn codes$(row: u32, run: u32) -> Codes {
     let block = row + 210u * (run / 8u);
     let part = (run % 8u) / 4u;
     let quarter = run % 4u;
     let at = block + 64u * part + 32u * (quarter % 2u);
     let above = block + 128u + 32u * part;
+    // The factors of both sixteens are neighbours at a multiple of two.
+    let factors = bitcast<i32>(word$(block + 192u + 2u * (run % 8u)));
+    let scale = vec2<f32>(vec2<i32>(extractBits(factors, 0u, 8u), extractBits(factors, 8u, 8u)));
     let low = signed$(sixteen$(at), sixteen$(above), quarter);
     let high = signed$(sixteen$(at + 16u), sixteen$(above + 16u), quarter);
-    let first = meets_signed(x.a, x.b, low.x, low.y) + meets_signed(x.c, x.d, low.z, low.w);
-    let second = meets_signed(x.e, x.f, high.x, high.y) + meets_signed(x.g, x.h, high.z, high.w);
-    // The factors of both sixteens are neighbours at a multiple of two.
-    let factors = word$(block + 192u + 2u * (run % 8u));
-    let scale = vec2<f32>(vec2<i32>(extractBits(bitcast<i32>(factors), 0u, 8u), extractBits(bitcast<i32>(factors), 8u, 8u)));
-    return 0.25 * half_at$(block + 208u) * (scale.x * first + scale.y * second);
+    return signed_codes(low, high, 0.25 * half_at$(block + 208u) * scale);
 }
 
 // Four times what codes stand for, which is 32 less: bytes with a sign.

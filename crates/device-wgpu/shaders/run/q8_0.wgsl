@@ -1,7 +1,4 @@
-fn run$(row: u32, run: u32, x: Run) -> f32 {
+fn codes$(row: u32, run: u32) -> Codes {
     let block = row + 34u * run;
-    let low = sixteen$(block + 2u);
-    let high = sixteen$(block + 18u);
-    let sum = (meets_signed(x.a, x.b, low.x, low.y) + meets_signed(x.c, x.d, low.z, low.w)) + (meets_signed(x.e, x.f, high.x, high.y) + meets_signed(x.g, x.h, high.z, high.w));
-    return half_at$(block) * sum;
+    return signed_codes(sixteen$(block + 2u), sixteen$(block + 18u), vec2<f32>(half_at$(block)));
 }
