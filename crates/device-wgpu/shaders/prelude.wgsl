@@ -5,9 +5,9 @@
 
 @group(0) @binding(0) var<storage, read_write> arena: array<f32>;
 // Weights as they are stored, of up to three matrices: words, or four at a time where every block is a multiple of that.
-@group(0) @binding(1) var<storage, read> weights0: array<Weights0>;
-@group(0) @binding(2) var<storage, read> weights1: array<Weights1>;
-@group(0) @binding(3) var<storage, read> weights2: array<Weights2>;
+@group(0) @binding(1) var<storage, read> weights0: array<u32>;
+@group(0) @binding(2) var<storage, read> weights1: array<u32>;
+@group(0) @binding(3) var<storage, read> weights2: array<u32>;
 // Norm weights, biases, tables of experts.
 @group(0) @binding(4) var<storage, read> vectors: array<u32>;
 // The step: see `src/step.rs`.

@@ -366,12 +366,7 @@ impl Kernel {
             text.push_str("enable f16;\nenable wgpu_cooperative_matrix;\n");
         }
         text.push_str(&self.constants(lanes));
-        for (index, types) in types.iter().enumerate() {
-            let is_aligned = *by == By::Run && RunOf::find(*types).is_some_and(|run| run.is_aligned);
-            let words = if is_aligned { "vec4<u32>" } else { "u32" };
-            let _ = writeln!(text, "alias Weights{index} = {words};");
-        }
-        text.push_str(include_str!("../shaders/prelude.wgsl"));
+        text.push_str(&self.prelude());
         text.push_str(match lanes {
             Lanes::Memory(_) => include_str!("../shaders/reduce_memory.wgsl"),
             Lanes::Subgroup(_) => include_str!("../shaders/reduce_subgroup.wgsl"),
@@ -416,6 +411,18 @@ impl Kernel {
         text
     }
 
+    /// What every kernel begins with; matrices whose blocks are taken four words at a time are declared so.
+    fn prelude(&self) -> String {
+        let mut text = include_str!("../shaders/prelude.wgsl").to_owned();
+        for (index, types) in self.types.iter().enumerate() {
+            if self.by == By::Run && RunOf::find(*types).is_some_and(|run| run.is_aligned) {
+                let declared = |words| format!("weights{index}: array<{words}>;");
+                text = text.replace(&declared("u32"), &declared("vec4<u32>"));
+            }
+        }
+        text
+    }
+
     /// What of its text is written for each matrix.
     fn part(&self) -> &'static str {
         match (self.entry, self.by, self.tokens) {
@@ -447,19 +454,10 @@ impl Kernel {
         let mut text = String::new();
         let [product_rows, gated_rows] = lanes.product_rows(tokens, by);
         let [each, each_gated] = each(tokens);
-        let [expert_up_rows, expert_down_rows] = lanes.expert_rows(by);
-        let [each_expert_up, each_expert_down] = each_of_experts(by);
         let constants = [
             ("EACH", each),
             ("EACH_GATED", each_gated),
             ("PRODUCT_THREADS", lanes.product_threads(by)),
-            ("TILE_RUNS", tile_runs(lanes, tokens)),
-            ("RUN_TOKENS", tokens),
-            ("EACH_EXPERT_UP", each_expert_up),
-            ("EACH_EXPERT_DOWN", each_expert_down),
-            ("EXPERT_THREADS", lanes.expert_threads(by)),
-            ("EXPERT_UP_ROWS", expert_up_rows),
-            ("EXPERT_DOWN_ROWS", expert_down_rows),
             ("PRODUCT_ROWS", product_rows),
             ("GATED_ROWS", gated_rows),
             ("THREADS", lanes.threads()),
@@ -476,7 +474,19 @@ impl Kernel {
             ("ROW_MAX", ROW_VALUES_MAX as u32),
             ("ROW_FOURS_MAX", ROW_VALUES_MAX as u32 / 4),
         ];
-        for (name, value) in constants {
+        let [expert_up_rows, expert_down_rows] = lanes.expert_rows(by);
+        let [each_expert_up, each_expert_down] = each_of_experts(by);
+        let of_experts = [
+            ("EXPERT_THREADS", lanes.expert_threads(by)),
+            ("EACH_EXPERT_UP", each_expert_up),
+            ("EACH_EXPERT_DOWN", each_expert_down),
+            ("EXPERT_UP_ROWS", expert_up_rows),
+            ("EXPERT_DOWN_ROWS", expert_down_rows),
+        ];
+        let of_experts = of_experts.into_iter().filter(|_| matches!(entry, Entry::ExpertsUp | Entry::ExpertsDown));
+        let of_runs = [("TILE_RUNS", tile_runs(lanes, tokens)), ("RUN_TOKENS", tokens)];
+        let of_runs = of_runs.into_iter().filter(|_| by == By::Run);
+        for (name, value) in constants.into_iter().chain(of_experts).chain(of_runs) {
             let _ = writeln!(text, "const {name}: u32 = {value}u;");
         }
         if entry == Entry::ProductUnits {

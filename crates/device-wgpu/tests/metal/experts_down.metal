@@ -33,6 +33,9 @@ struct Args {
     uint wanted;
     uint count;
 };
+struct type_10 {
+    float inner[1];
+};
 constant uint EACH = 4u;
 constant uint EACH_GATED = 2u;
 constant uint PRODUCT_THREADS = 64u;
@@ -51,6 +54,11 @@ constant uint STATE_COLUMNS_MAX = 512u;
 constant uint STATE_WIDTH_MAX = 512u;
 constant uint ROW_MAX = 640u;
 constant uint ROW_FOURS_MAX = 160u;
+constant uint EXPERT_THREADS = 256u;
+constant uint EACH_EXPERT_UP = 1u;
+constant uint EACH_EXPERT_DOWN = 1u;
+constant uint EXPERT_UP_ROWS = 8u;
+constant uint EXPERT_DOWN_ROWS = 8u;
 constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant metal::uint4 IQ4_LEVELS = metal::uint4(3215825025u, 4142587343u, 639175937u, 1901675829u);
@@ -82,9 +90,9 @@ float lane_sum(
     float x,
     uint thread_1
 ) {
-    float sum_1 = {};
+    float sum = {};
     uint step = 16u;
-    sum_1 = x;
+    sum = x;
     bool loop_init = true;
     while(true) {
         if (!loop_init) {
@@ -98,14 +106,14 @@ float lane_sum(
             break;
         }
         {
-            float _e8 = sum_1;
-            float _e9 = sum_1;
+            float _e8 = sum;
+            float _e9 = sum;
             uint _e10 = step;
             float unnamed = metal::simd_shuffle_xor(_e9, _e10);
-            sum_1 = _e8 + unnamed;
+            sum = _e8 + unnamed;
         }
     }
-    float _e16 = sum_1;
+    float _e16 = sum;
     return _e16;
 }
 
@@ -145,12 +153,12 @@ uint naga_mod(uint lhs, uint rhs) {
 Eight inputs(
     uint at_2,
     uint columns,
-    uint group_2,
+    uint group_1,
     device type_2 const& arena,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint i = 8u * group_2;
-    uint start = at_2 + i;
+    uint i_1 = 8u * group_1;
+    uint start = at_2 + i_1;
     if (naga_mod(columns, 8u) == 0u) {
         float _e12 = arena[metal::min(unsigned(start), (_buffer_sizes.size0 - 0 - 4) / 4)];
         float _e17 = arena[metal::min(unsigned(start + 1u), (_buffer_sizes.size0 - 0 - 4) / 4)];
@@ -162,14 +170,14 @@ Eight inputs(
         float _e48 = arena[metal::min(unsigned(start + 7u), (_buffer_sizes.size0 - 0 - 4) / 4)];
         return Eight {metal::float4(_e12, _e17, _e22, _e27), metal::float4(_e33, _e38, _e43, _e48)};
     }
-    float _e52 = input(start, i < columns, arena, _buffer_sizes);
-    float _e58 = input(start + 1u, (i + 1u) < columns, arena, _buffer_sizes);
-    float _e64 = input(start + 2u, (i + 2u) < columns, arena, _buffer_sizes);
-    float _e70 = input(start + 3u, (i + 3u) < columns, arena, _buffer_sizes);
-    float _e77 = input(start + 4u, (i + 4u) < columns, arena, _buffer_sizes);
-    float _e83 = input(start + 5u, (i + 5u) < columns, arena, _buffer_sizes);
-    float _e89 = input(start + 6u, (i + 6u) < columns, arena, _buffer_sizes);
-    float _e95 = input(start + 7u, (i + 7u) < columns, arena, _buffer_sizes);
+    float _e52 = input(start, i_1 < columns, arena, _buffer_sizes);
+    float _e58 = input(start + 1u, (i_1 + 1u) < columns, arena, _buffer_sizes);
+    float _e64 = input(start + 2u, (i_1 + 2u) < columns, arena, _buffer_sizes);
+    float _e70 = input(start + 3u, (i_1 + 3u) < columns, arena, _buffer_sizes);
+    float _e77 = input(start + 4u, (i_1 + 4u) < columns, arena, _buffer_sizes);
+    float _e83 = input(start + 5u, (i_1 + 5u) < columns, arena, _buffer_sizes);
+    float _e89 = input(start + 6u, (i_1 + 6u) < columns, arena, _buffer_sizes);
+    float _e95 = input(start + 7u, (i_1 + 7u) < columns, arena, _buffer_sizes);
     return Eight {metal::float4(_e52, _e58, _e64, _e70), metal::float4(_e77, _e83, _e89, _e95)};
 }
 
@@ -204,12 +212,12 @@ Matrix matrix_of(
 Eight q4_k_eight0_(
     uint row,
     uint columns_1,
-    uint group_3,
+    uint group_2,
     device type_3 const& weights0_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint block = naga_div(row + (144u * naga_div(group_3, 32u)), 4u);
-    uint g = naga_mod(group_3, 32u);
+    uint block = naga_div(row + (144u * naga_div(group_2, 32u)), 4u);
+    uint g = naga_mod(group_2, 32u);
     uint sub_1 = naga_div(g, 4u);
     uint halves = weights0_[metal::min(unsigned(block), (_buffer_sizes.size1 - 0 - 4) / 4)];
     uint _e21 = weights0_[metal::min(unsigned(block + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
@@ -233,13 +241,13 @@ Eight eight0_(
     uint quant,
     uint row_1,
     uint columns_2,
-    uint group_4,
+    uint group_3,
     device type_3 const& weights0_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     switch(quant) {
         case 10u: {
-            Eight _e4 = q4_k_eight0_(row_1, columns_2, group_4, weights0_, _buffer_sizes);
+            Eight _e4 = q4_k_eight0_(row_1, columns_2, group_3, weights0_, _buffer_sizes);
             return _e4;
         }
         default: {
@@ -247,10 +255,119 @@ Eight eight0_(
         }
     }
 }
+
 uint naga_f2u32(float value) {
     return static_cast<uint>(metal::clamp(value, 0.0, 4294967000.0));
 }
 
+float share_of(
+    uint token,
+    float expert_1,
+    device type_2 const& arena,
+    constant Args& args,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    if (expert_1 < 0.0) {
+        return 0.0;
+    }
+    uint _e8 = args.scores;
+    uint _e11 = args.count;
+    float _e17 = arena[metal::min(unsigned((_e8 + (token * _e11)) + naga_f2u32(expert_1)), (_buffer_sizes.size0 - 0 - 4) / 4)];
+    return _e17;
+}
+
+type_10 mixed(
+    uint token_1,
+    uint row_2,
+    uint lane,
+    uint thread_2,
+    device type_2 const& arena,
+    device type_3 const& weights0_,
+    device type_3 const& vectors,
+    constant Args& args,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    float sum_1 = 0.0;
+    uint k = 0u;
+    float part = {};
+    uint group_4 = {};
+    bool local_1 = {};
+    uint _e8 = args.hidden;
+    if (row_2 < _e8) {
+        bool loop_init_1 = true;
+        while(true) {
+            if (!loop_init_1) {
+                uint _e99 = k;
+                k = _e99 + 1u;
+            }
+            loop_init_1 = false;
+            uint _e12 = k;
+            uint _e15 = args.wanted;
+            if (_e12 < _e15) {
+            } else {
+                break;
+            }
+            {
+                uint _e19 = args.wanted;
+                uint _e21 = k;
+                uint pair = (token_1 * _e19) + _e21;
+                uint _e26 = args.chosen;
+                float expert_2 = arena[metal::min(unsigned(_e26 + pair), (_buffer_sizes.size0 - 0 - 4) / 4)];
+                float _e30 = share_of(token_1, expert_2, arena, args, _buffer_sizes);
+                if (_e30 == 0.0) {
+                    continue;
+                }
+                uint _e35 = args.table;
+                Matrix _e38 = matrix_of(_e35, naga_f2u32(expert_2), 2u, vectors, _buffer_sizes);
+                part = 0.0;
+                group_4 = lane;
+                bool loop_init_2 = true;
+                while(true) {
+                    if (!loop_init_2) {
+                        uint _e77 = group_4;
+                        group_4 = _e77 + LANES;
+                    }
+                    loop_init_2 = false;
+                    uint _e42 = group_4;
+                    uint _e45 = args.width;
+                    if (_e42 < naga_div(_e45 + 7u, 8u)) {
+                    } else {
+                        break;
+                    }
+                    {
+                        float _e51 = part;
+                        uint _e59 = args.width;
+                        uint _e60 = group_4;
+                        Eight _e61 = eight0_(_e38.quant, _e38.at + (row_2 * _e38.row_bytes), _e59, _e60, weights0_, _buffer_sizes);
+                        uint _e64 = args.wide;
+                        uint _e67 = args.width;
+                        uint _e72 = args.width;
+                        uint _e73 = group_4;
+                        Eight _e74 = inputs(_e64 + (pair * _e67), _e72, _e73, arena, _buffer_sizes);
+                        float _e75 = dot_of(_e61, _e74);
+                        part = _e51 + _e75;
+                    }
+                }
+                if (lane == 0u) {
+                    local_1 = _e38.bias != NOTHING;
+                } else {
+                    local_1 = false;
+                }
+                bool _e88 = local_1;
+                if (_e88) {
+                    float _e89 = part;
+                    float _e92 = vector(_e38.bias + row_2, vectors, _buffer_sizes);
+                    part = _e89 + _e92;
+                }
+                float _e94 = sum_1;
+                float _e95 = part;
+                sum_1 = _e94 + (_e30 * _e95);
+            }
+        }
+    }
+    float _e101 = sum_1;
+    return type_10 {{_e101}};
+}
 
 struct main_Input {
 };
@@ -263,110 +380,46 @@ struct main_Input {
 , constant Args& args [[buffer(7)]]
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
-    float sum = 0.0;
-    uint k = 0u;
-    float part = {};
-    uint group_1 = {};
+    type_10 sums = {};
+    uint i = 0u;
     bool local = {};
-    bool local_1 = {};
-    uint lane = naga_mod(thread_, LANES);
-    uint row_2 = (ROWS * group.x) + naga_div(thread_, LANES);
-    uint _e14 = args.hidden;
-    if (row_2 < _e14) {
-        bool loop_init_1 = true;
-        while(true) {
-            if (!loop_init_1) {
-                uint _e121 = k;
-                k = _e121 + 1u;
-            }
-            loop_init_1 = false;
-            uint _e18 = k;
-            uint _e21 = args.wanted;
-            if (_e18 < _e21) {
+    uint lane_1 = naga_mod(thread_, LANES);
+    uint row_3 = (EXPERT_DOWN_ROWS * group.x) + (EACH_EXPERT_DOWN * naga_div(thread_, LANES));
+    type_10 _e13 = mixed(group.y, row_3, lane_1, thread_, arena, weights0_, vectors, args, _buffer_sizes);
+    sums = _e13;
+    bool loop_init_3 = true;
+    while(true) {
+        if (!loop_init_3) {
+            uint _e53 = i;
+            i = _e53 + 1u;
+        }
+        loop_init_3 = false;
+        uint _e17 = i;
+        if (_e17 < EACH_EXPERT_DOWN) {
+        } else {
+            break;
+        }
+        {
+            uint _e20 = i;
+            float _e22 = sums.inner[metal::min(unsigned(_e20), 0u)];
+            float _e23 = lane_sum(_e22, thread_);
+            uint _e24 = i;
+            uint own = row_3 + _e24;
+            uint _e26 = i;
+            if (lane_1 == naga_mod(_e26, LANES)) {
+                uint _e34 = args.hidden;
+                local = own < _e34;
             } else {
-                break;
+                local = false;
             }
-            {
-                uint _e26 = args.wanted;
-                uint _e28 = k;
-                uint pair = (group.y * _e26) + _e28;
-                uint _e33 = args.chosen;
-                float expert_1 = arena[metal::min(unsigned(_e33 + pair), (_buffer_sizes.size0 - 0 - 4) / 4)];
-                if (expert_1 < 0.0) {
-                    break;
-                }
-                uint _e42 = args.scores;
-                uint _e46 = args.count;
-                float share = arena[metal::min(unsigned((_e42 + (group.y * _e46)) + naga_f2u32(expert_1)), (_buffer_sizes.size0 - 0 - 4) / 4)];
-                if (share == 0.0) {
-                    continue;
-                }
-                uint _e57 = args.table;
-                Matrix _e60 = matrix_of(_e57, naga_f2u32(expert_1), 2u, vectors, _buffer_sizes);
-                part = 0.0;
-                group_1 = lane;
-                bool loop_init_2 = true;
-                while(true) {
-                    if (!loop_init_2) {
-                        uint _e99 = group_1;
-                        group_1 = _e99 + LANES;
-                    }
-                    loop_init_2 = false;
-                    uint _e64 = group_1;
-                    uint _e67 = args.width;
-                    if (_e64 < naga_div(_e67 + 7u, 8u)) {
-                    } else {
-                        break;
-                    }
-                    {
-                        float _e73 = part;
-                        uint _e81 = args.width;
-                        uint _e82 = group_1;
-                        Eight _e83 = eight0_(_e60.quant, _e60.at + (row_2 * _e60.row_bytes), _e81, _e82, weights0_, _buffer_sizes);
-                        uint _e86 = args.wide;
-                        uint _e89 = args.width;
-                        uint _e94 = args.width;
-                        uint _e95 = group_1;
-                        Eight _e96 = inputs(_e86 + (pair * _e89), _e94, _e95, arena, _buffer_sizes);
-                        float _e97 = dot_of(_e83, _e96);
-                        part = _e73 + _e97;
-                    }
-                }
-                if (lane == 0u) {
-                    local = _e60.bias != NOTHING;
-                } else {
-                    local = false;
-                }
-                bool _e110 = local;
-                if (_e110) {
-                    float _e111 = part;
-                    float _e114 = vector(_e60.bias + row_2, vectors, _buffer_sizes);
-                    part = _e111 + _e114;
-                }
-                float _e116 = sum;
-                float _e117 = part;
-                sum = _e116 + (share * _e117);
+            bool _e37 = local;
+            if (_e37) {
+                uint _e41 = args.mixture;
+                uint _e45 = args.hidden;
+                float _e50 = arena[metal::min(unsigned((_e41 + (group.y * _e45)) + own), (_buffer_sizes.size0 - 0 - 4) / 4)];
+                arena[metal::min(unsigned((_e41 + (group.y * _e45)) + own), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e50 + _e23;
             }
         }
     }
-    float _e123 = sum;
-    float _e124 = lane_sum(_e123, thread_);
-    sum = _e124;
-    if (lane == 0u) {
-        uint _e131 = args.hidden;
-        local_1 = row_2 < _e131;
-    } else {
-        local_1 = false;
-    }
-    bool _e134 = local_1;
-    if (_e134) {
-        uint _e138 = args.mixture;
-        uint _e142 = args.hidden;
-        float _e147 = arena[metal::min(unsigned((_e138 + (group.y * _e142)) + row_2), (_buffer_sizes.size0 - 0 - 4) / 4)];
-        float _e148 = sum;
-        arena[metal::min(unsigned((_e138 + (group.y * _e142)) + row_2), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e147 + _e148;
-        return;
-    } else {
-        return;
-    }
+    return;
 }

@@ -23,6 +23,13 @@ struct Matrix {
     uint quant;
     uint bias;
 };
+struct type_10 {
+    float inner[1];
+};
+struct Pair {
+    type_10 gates;
+    type_10 ups;
+};
 struct Args {
     uint table;
     uint chosen;
@@ -55,6 +62,11 @@ constant uint STATE_COLUMNS_MAX = 512u;
 constant uint STATE_WIDTH_MAX = 512u;
 constant uint ROW_MAX = 640u;
 constant uint ROW_FOURS_MAX = 160u;
+constant uint EXPERT_THREADS = 256u;
+constant uint EACH_EXPERT_UP = 1u;
+constant uint EACH_EXPERT_DOWN = 1u;
+constant uint EXPERT_UP_ROWS = 8u;
+constant uint EXPERT_DOWN_ROWS = 8u;
 constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant metal::uint4 IQ4_LEVELS = metal::uint4(3215825025u, 4142587343u, 639175937u, 1901675829u);
@@ -230,12 +242,12 @@ uint naga_mod(uint lhs, uint rhs) {
 Eight inputs(
     uint at_2,
     uint columns,
-    uint group_2,
+    uint group_1,
     device type_2 const& arena,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint i = 8u * group_2;
-    uint start = at_2 + i;
+    uint i_1 = 8u * group_1;
+    uint start = at_2 + i_1;
     if (naga_mod(columns, 8u) == 0u) {
         float _e12 = arena[metal::min(unsigned(start), (_buffer_sizes.size0 - 0 - 4) / 4)];
         float _e17 = arena[metal::min(unsigned(start + 1u), (_buffer_sizes.size0 - 0 - 4) / 4)];
@@ -247,14 +259,14 @@ Eight inputs(
         float _e48 = arena[metal::min(unsigned(start + 7u), (_buffer_sizes.size0 - 0 - 4) / 4)];
         return Eight {metal::float4(_e12, _e17, _e22, _e27), metal::float4(_e33, _e38, _e43, _e48)};
     }
-    float _e52 = input(start, i < columns, arena, _buffer_sizes);
-    float _e58 = input(start + 1u, (i + 1u) < columns, arena, _buffer_sizes);
-    float _e64 = input(start + 2u, (i + 2u) < columns, arena, _buffer_sizes);
-    float _e70 = input(start + 3u, (i + 3u) < columns, arena, _buffer_sizes);
-    float _e77 = input(start + 4u, (i + 4u) < columns, arena, _buffer_sizes);
-    float _e83 = input(start + 5u, (i + 5u) < columns, arena, _buffer_sizes);
-    float _e89 = input(start + 6u, (i + 6u) < columns, arena, _buffer_sizes);
-    float _e95 = input(start + 7u, (i + 7u) < columns, arena, _buffer_sizes);
+    float _e52 = input(start, i_1 < columns, arena, _buffer_sizes);
+    float _e58 = input(start + 1u, (i_1 + 1u) < columns, arena, _buffer_sizes);
+    float _e64 = input(start + 2u, (i_1 + 2u) < columns, arena, _buffer_sizes);
+    float _e70 = input(start + 3u, (i_1 + 3u) < columns, arena, _buffer_sizes);
+    float _e77 = input(start + 4u, (i_1 + 4u) < columns, arena, _buffer_sizes);
+    float _e83 = input(start + 5u, (i_1 + 5u) < columns, arena, _buffer_sizes);
+    float _e89 = input(start + 6u, (i_1 + 6u) < columns, arena, _buffer_sizes);
+    float _e95 = input(start + 7u, (i_1 + 7u) < columns, arena, _buffer_sizes);
     return Eight {metal::float4(_e52, _e58, _e64, _e70), metal::float4(_e77, _e83, _e89, _e95)};
 }
 
@@ -278,23 +290,23 @@ Matrix matrix_of(
     device type_3 const& vectors,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint at_6 = (table + (12u * expert)) + (4u * which);
-    uint _e11 = vectors[metal::min(unsigned(at_6), (_buffer_sizes.size3 - 0 - 4) / 4)];
-    uint _e16 = vectors[metal::min(unsigned(at_6 + 1u), (_buffer_sizes.size3 - 0 - 4) / 4)];
-    uint _e21 = vectors[metal::min(unsigned(at_6 + 2u), (_buffer_sizes.size3 - 0 - 4) / 4)];
-    uint _e26 = vectors[metal::min(unsigned(at_6 + 3u), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint at_7 = (table + (12u * expert)) + (4u * which);
+    uint _e11 = vectors[metal::min(unsigned(at_7), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e16 = vectors[metal::min(unsigned(at_7 + 1u), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e21 = vectors[metal::min(unsigned(at_7 + 2u), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e26 = vectors[metal::min(unsigned(at_7 + 3u), (_buffer_sizes.size3 - 0 - 4) / 4)];
     return Matrix {_e11, _e16, _e21, _e26};
 }
 
 Eight q4_k_eight0_(
     uint row,
     uint columns_1,
-    uint group_3,
+    uint group_2,
     device type_3 const& weights0_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint block = naga_div(row + (144u * naga_div(group_3, 32u)), 4u);
-    uint g = naga_mod(group_3, 32u);
+    uint block = naga_div(row + (144u * naga_div(group_2, 32u)), 4u);
+    uint g = naga_mod(group_2, 32u);
     uint sub_1 = naga_div(g, 4u);
     uint halves = weights0_[metal::min(unsigned(block), (_buffer_sizes.size1 - 0 - 4) / 4)];
     uint _e21 = weights0_[metal::min(unsigned(block + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
@@ -302,11 +314,11 @@ Eight q4_k_eight0_(
     uint _e31 = weights0_[metal::min(unsigned(block + 3u), (_buffer_sizes.size1 - 0 - 4) / 4)];
     metal::uint3 header_1 = metal::uint3(_e21, _e26, _e31);
     metal::float2 _e33 = affine(header_1, sub_1);
-    uint at_7 = ((block + 4u) + (8u * naga_div(sub_1, 2u))) + (2u * naga_mod(g, 4u));
+    uint at_8 = ((block + 4u) + (8u * naga_div(sub_1, 2u))) + (2u * naga_mod(g, 4u));
     uint shift_1 = 4u * naga_mod(sub_1, 2u);
-    uint _e52 = weights0_[metal::min(unsigned(at_7), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e52 = weights0_[metal::min(unsigned(at_8), (_buffer_sizes.size1 - 0 - 4) / 4)];
     metal::uint4 low_3 = uint4(as_type<packed_uchar4>((_e52 >> shift_1) & 252645135u));
-    uint _e61 = weights0_[metal::min(unsigned(at_7 + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    uint _e61 = weights0_[metal::min(unsigned(at_8 + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
     metal::uint4 high_3 = uint4(as_type<packed_uchar4>((_e61 >> shift_1) & 252645135u));
     float _e68 = half_(halves & 65535u);
     float _e73 = half_(halves >> 16u);
@@ -318,13 +330,13 @@ Eight eight0_(
     uint quant,
     uint row_1,
     uint columns_2,
-    uint group_4,
+    uint group_3,
     device type_3 const& weights0_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     switch(quant) {
         case 10u: {
-            Eight _e4 = q4_k_eight0_(row_1, columns_2, group_4, weights0_, _buffer_sizes);
+            Eight _e4 = q4_k_eight0_(row_1, columns_2, group_3, weights0_, _buffer_sizes);
             return _e4;
         }
         default: {
@@ -363,28 +375,28 @@ float half_at1_(
     device type_3 const& weights1_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint _e1 = word1_(at_5, weights1_, _buffer_sizes);
-    float _e4 = half_(_e1 & 65535u);
-    return _e4;
+    uint _e5 = weights1_[metal::min(unsigned(at_5 >> 2u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    float _e13 = half_((_e5 >> (8u * (at_5 & 2u))) & 65535u);
+    return _e13;
 }
 
 Eight q6_k_eight1_(
     uint row_2,
     uint columns_3,
-    uint group_5,
+    uint group_4,
     device type_3 const& weights1_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint block_1 = row_2 + (210u * naga_div(group_5, 32u));
-    uint g_1 = naga_mod(group_5, 32u);
+    uint block_1 = row_2 + (210u * naga_div(group_4, 32u));
+    uint g_1 = naga_mod(group_4, 32u);
     uint run = naga_mod(naga_div(g_1, 4u), 4u);
-    uint at_8 = ((block_1 + (64u * naga_div(g_1, 16u))) + (32u * naga_mod(run, 2u))) + (8u * naga_mod(g_1, 4u));
+    uint at_9 = ((block_1 + (64u * naga_div(g_1, 16u))) + (32u * naga_mod(run, 2u))) + (8u * naga_mod(g_1, 4u));
     uint above = ((block_1 + 128u) + (32u * naga_div(g_1, 16u))) + (8u * naga_mod(g_1, 4u));
     uint shift_3 = 4u * naga_div(run, 2u);
-    uint _e45 = word1_(at_8, weights1_, _buffer_sizes);
+    uint _e45 = word1_(at_9, weights1_, _buffer_sizes);
     uint _e49 = word1_(above, weights1_, _buffer_sizes);
     uint low_4 = ((_e45 >> shift_3) & 252645135u) | (((_e49 >> (2u * run)) & 50529027u) << 4u);
-    uint _e60 = word1_(at_8 + 4u, weights1_, _buffer_sizes);
+    uint _e60 = word1_(at_9 + 4u, weights1_, _buffer_sizes);
     uint _e66 = word1_(above + 4u, weights1_, _buffer_sizes);
     uint high_4 = ((_e60 >> shift_3) & 252645135u) | (((_e66 >> (2u * run)) & 50529027u) << 4u);
     uint _e80 = byte1_((block_1 + 192u) + naga_div(g_1, 2u), weights1_, _buffer_sizes);
@@ -398,19 +410,78 @@ Eight eight1_(
     uint quant_1,
     uint row_3,
     uint columns_4,
-    uint group_6,
+    uint group_5,
     device type_3 const& weights1_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     switch(quant_1) {
         case 12u: {
-            Eight _e4 = q6_k_eight1_(row_3, columns_4, group_6, weights1_, _buffer_sizes);
+            Eight _e4 = q6_k_eight1_(row_3, columns_4, group_5, weights1_, _buffer_sizes);
             return _e4;
         }
         default: {
             return Eight {metal::float4(0.0), metal::float4(0.0)};
         }
     }
+}
+
+Pair pair_of(
+    Matrix gate,
+    Matrix up_1,
+    bool is_there_1,
+    uint at_6,
+    uint row_4,
+    uint lane,
+    uint thread_2,
+    device type_2 const& arena,
+    device type_3 const& weights0_,
+    device type_3 const& weights1_,
+    constant Args& args,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    float gate_sum = 0.0;
+    float up_sum = 0.0;
+    uint group_6 = {};
+    if (is_there_1) {
+        group_6 = lane;
+        bool loop_init_1 = true;
+        while(true) {
+            if (!loop_init_1) {
+                uint _e57 = group_6;
+                group_6 = _e57 + LANES;
+            }
+            loop_init_1 = false;
+            uint _e12 = group_6;
+            uint _e15 = args.hidden;
+            if (_e12 < naga_div(_e15 + 7u, 8u)) {
+            } else {
+                break;
+            }
+            {
+                uint _e23 = args.hidden;
+                uint _e24 = group_6;
+                Eight _e25 = inputs(at_6, _e23, _e24, arena, _buffer_sizes);
+                float _e26 = up_sum;
+                uint _e34 = args.hidden;
+                uint _e35 = group_6;
+                Eight _e36 = eight1_(up_1.quant, up_1.at + (row_4 * up_1.row_bytes), _e34, _e35, weights1_, _buffer_sizes);
+                float _e37 = dot_of(_e36, _e25);
+                up_sum = _e26 + _e37;
+                uint _e41 = args.is_gated;
+                if (_e41 != 0u) {
+                    float _e44 = gate_sum;
+                    uint _e52 = args.hidden;
+                    uint _e53 = group_6;
+                    Eight _e54 = eight0_(gate.quant, gate.at + (row_4 * gate.row_bytes), _e52, _e53, weights0_, _buffer_sizes);
+                    float _e55 = dot_of(_e54, _e25);
+                    gate_sum = _e44 + _e55;
+                }
+            }
+        }
+    }
+    float _e60 = gate_sum;
+    float _e62 = up_sum;
+    return Pair {type_10 {{_e60}}, type_10 {{_e62}}};
 }
 uint naga_f2u32(float value) {
     return static_cast<uint>(metal::clamp(value, 0.0, 4294967000.0));
@@ -430,121 +501,105 @@ struct main_Input {
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
     bool local = {};
-    float gate_sum = 0.0;
-    float up_sum = 0.0;
-    uint group_1 = {};
-    bool local_1 = {};
+    uint i = 0u;
     float y = {};
-    uint lane = naga_mod(thread_, LANES);
-    uint row_4 = (ROWS * group.x) + naga_div(thread_, LANES);
-    uint _e13 = args.wanted;
-    uint pair = (group.z * _e13) + group.y;
-    uint _e20 = args.chosen;
-    float expert_1 = arena[metal::min(unsigned(_e20 + pair), (_buffer_sizes.size0 - 0 - 4) / 4)];
-    uint _e26 = args.width;
-    if (row_4 < _e26) {
+    bool local_1 = {};
+    bool local_2 = {};
+    float by = {};
+    uint lane_1 = naga_mod(thread_, LANES);
+    uint row_5 = (EXPERT_UP_ROWS * group.x) + (EACH_EXPERT_UP * naga_div(thread_, LANES));
+    uint _e15 = args.wanted;
+    uint place = (group.z * _e15) + group.y;
+    uint _e22 = args.chosen;
+    float expert_1 = arena[metal::min(unsigned(_e22 + place), (_buffer_sizes.size0 - 0 - 4) / 4)];
+    uint _e28 = args.width;
+    if (row_5 < _e28) {
         local = expert_1 >= 0.0;
     } else {
         local = false;
     }
-    bool is_there_1 = local;
+    bool is_there_2 = local;
     uint number = naga_f2u32(metal::max(expert_1, 0.0));
-    uint _e39 = args.table;
-    Matrix _e41 = matrix_of(_e39, number, 0u, vectors, _buffer_sizes);
-    uint _e44 = args.table;
-    Matrix _e46 = matrix_of(_e44, number, 1u, vectors, _buffer_sizes);
-    if (is_there_1) {
-        uint _e53 = args.from_at;
-        uint _e57 = args.hidden;
-        uint from_at = _e53 + (group.z * _e57);
-        group_1 = lane;
-        bool loop_init_1 = true;
-        while(true) {
-            if (!loop_init_1) {
-                uint _e106 = group_1;
-                group_1 = _e106 + LANES;
-            }
-            loop_init_1 = false;
-            uint _e61 = group_1;
-            uint _e64 = args.hidden;
-            if (_e61 < naga_div(_e64 + 7u, 8u)) {
-            } else {
-                break;
-            }
-            {
-                uint _e72 = args.hidden;
-                uint _e73 = group_1;
-                Eight _e74 = inputs(from_at, _e72, _e73, arena, _buffer_sizes);
-                float _e75 = up_sum;
-                uint _e83 = args.hidden;
-                uint _e84 = group_1;
-                Eight _e85 = eight1_(_e46.quant, _e46.at + (row_4 * _e46.row_bytes), _e83, _e84, weights1_, _buffer_sizes);
-                float _e86 = dot_of(_e85, _e74);
-                up_sum = _e75 + _e86;
-                uint _e90 = args.is_gated;
-                if (_e90 != 0u) {
-                    float _e93 = gate_sum;
-                    uint _e101 = args.hidden;
-                    uint _e102 = group_1;
-                    Eight _e103 = eight0_(_e41.quant, _e41.at + (row_4 * _e41.row_bytes), _e101, _e102, weights0_, _buffer_sizes);
-                    float _e104 = dot_of(_e103, _e74);
-                    gate_sum = _e93 + _e104;
-                }
-            }
+    uint _e41 = args.table;
+    Matrix _e43 = matrix_of(_e41, number, 0u, vectors, _buffer_sizes);
+    uint _e46 = args.table;
+    Matrix _e48 = matrix_of(_e46, number, 1u, vectors, _buffer_sizes);
+    uint _e51 = args.from_at;
+    uint _e55 = args.hidden;
+    Pair _e58 = pair_of(_e43, _e48, is_there_2, _e51 + (group.z * _e55), row_5, lane_1, thread_, arena, weights0_, weights1_, args, _buffer_sizes);
+    bool loop_init_2 = true;
+    while(true) {
+        if (!loop_init_2) {
+            uint _e161 = i;
+            i = _e161 + 1u;
         }
-    }
-    float _e109 = gate_sum;
-    float _e110 = lane_sum(_e109, thread_);
-    gate_sum = _e110;
-    float _e111 = up_sum;
-    float _e112 = lane_sum(_e111, thread_);
-    up_sum = _e112;
-    if (lane == 0u) {
-        local_1 = is_there_1;
-    } else {
-        local_1 = false;
-    }
-    bool _e118 = local_1;
-    if (_e118) {
-        if (_e46.bias != NOTHING) {
-            float _e122 = up_sum;
-            float _e125 = vector(_e46.bias + row_4, vectors, _buffer_sizes);
-            up_sum = _e122 + _e125;
-        }
-        float _e127 = up_sum;
-        y = _e127;
-        uint _e131 = args.is_gated;
-        if (_e131 != 0u) {
-            if (_e41.bias != NOTHING) {
-                float _e137 = gate_sum;
-                float _e140 = vector(_e41.bias + row_4, vectors, _buffer_sizes);
-                gate_sum = _e137 + _e140;
-            }
-            uint _e144 = args.activation;
-            float _e147 = args.limit;
-            float _e150 = args.steepness;
-            float _e151 = gate_sum;
-            float _e154 = args.factor;
-            float _e156 = activated(_e144, _e147, _e150, _e151 * _e154);
-            uint _e159 = args.activation;
-            float _e162 = args.limit;
-            float _e163 = up_sum;
-            float _e164 = beside_gate(_e159, _e162, _e163);
-            y = _e156 * _e164;
+        loop_init_2 = false;
+        uint _e61 = i;
+        if (_e61 < EACH_EXPERT_UP) {
         } else {
-            uint _e168 = args.activation;
-            float _e171 = args.limit;
-            float _e174 = args.steepness;
-            float _e175 = up_sum;
-            float _e176 = activated(_e168, _e171, _e174, _e175);
-            y = _e176;
+            break;
         }
-        uint _e180 = args.wide;
-        uint _e183 = args.width;
-        float _e188 = y;
-        arena[metal::min(unsigned((_e180 + (pair * _e183)) + row_4), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e188;
-        return;
-    } else {
-        return;
+        {
+            uint _e65 = i;
+            float _e67 = lane_sum(_e58.gates.inner[metal::min(unsigned(_e65), 0u)], thread_);
+            uint _e69 = i;
+            float _e71 = lane_sum(_e58.ups.inner[metal::min(unsigned(_e69), 0u)], thread_);
+            y = _e71;
+            uint _e73 = i;
+            uint own = row_5 + _e73;
+            uint _e75 = i;
+            if (lane_1 == naga_mod(_e75, LANES)) {
+                local_1 = is_there_2;
+            } else {
+                local_1 = false;
+            }
+            bool _e82 = local_1;
+            if (_e82) {
+                uint _e87 = args.width;
+                local_2 = own < _e87;
+            } else {
+                local_2 = false;
+            }
+            bool _e90 = local_2;
+            if (_e90) {
+                if (_e48.bias != NOTHING) {
+                    float _e94 = y;
+                    float _e97 = vector(_e48.bias + own, vectors, _buffer_sizes);
+                    y = _e94 + _e97;
+                }
+                uint _e101 = args.is_gated;
+                if (_e101 != 0u) {
+                    by = _e67;
+                    if (_e43.bias != NOTHING) {
+                        float _e108 = by;
+                        float _e111 = vector(_e43.bias + own, vectors, _buffer_sizes);
+                        by = _e108 + _e111;
+                    }
+                    uint _e115 = args.activation;
+                    float _e118 = args.limit;
+                    float _e121 = args.steepness;
+                    float _e122 = by;
+                    float _e125 = args.factor;
+                    float _e127 = activated(_e115, _e118, _e121, _e122 * _e125);
+                    uint _e130 = args.activation;
+                    float _e133 = args.limit;
+                    float _e134 = y;
+                    float _e135 = beside_gate(_e130, _e133, _e134);
+                    y = _e127 * _e135;
+                } else {
+                    uint _e139 = args.activation;
+                    float _e142 = args.limit;
+                    float _e145 = args.steepness;
+                    float _e146 = y;
+                    float _e147 = activated(_e139, _e142, _e145, _e146);
+                    y = _e147;
+                }
+                uint _e151 = args.wide;
+                uint _e154 = args.width;
+                float _e159 = y;
+                arena[metal::min(unsigned((_e151 + (place * _e154)) + own), (_buffer_sizes.size0 - 0 - 4) / 4)] = _e159;
+            }
+        }
     }
+    return;
 }

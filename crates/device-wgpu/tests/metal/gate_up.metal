@@ -17,6 +17,13 @@ struct Eight {
     metal::float4 low;
     metal::float4 high;
 };
+struct type_10 {
+    float inner[2];
+};
+struct Pair {
+    type_10 gates;
+    type_10 ups;
+};
 struct Args {
     uint tokens;
     uint columns;
@@ -35,9 +42,6 @@ struct Args {
     float limit;
     float steepness;
     float factor;
-};
-struct type_10 {
-    float inner[2];
 };
 constant uint EACH = 4u;
 constant uint EACH_GATED = 2u;
@@ -233,11 +237,11 @@ uint naga_mod(uint lhs, uint rhs) {
 Eight inputs(
     uint at_2,
     uint columns,
-    uint group_2,
+    uint group_1,
     device type_2 const& arena,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint i_2 = 8u * group_2;
+    uint i_2 = 8u * group_1;
     uint start = at_2 + i_2;
     if (naga_mod(columns, 8u) == 0u) {
         float _e12 = arena[metal::min(unsigned(start), (_buffer_sizes.size0 - 0 - 4) / 4)];
@@ -269,20 +273,20 @@ metal::float2 affine(
     uint low_2 = header.x >> shift;
     uint middle = header.y >> shift;
     uint high_2 = header.z >> shift;
-    metal::uint2 first = metal::uint2(low_2 & 63u, middle & 63u);
+    metal::uint2 first_1 = metal::uint2(low_2 & 63u, middle & 63u);
     metal::uint2 later = metal::uint2((high_2 & 15u) | ((low_2 >> 2u) & 48u), ((high_2 >> 4u) & 15u) | ((middle >> 2u) & 48u));
-    return static_cast<metal::float2>((sub < 4u) ? first : later);
+    return static_cast<metal::float2>((sub < 4u) ? first_1 : later);
 }
 
 Eight q4_k_eight0_(
     uint row,
     uint columns_1,
-    uint group_3,
+    uint group_2,
     device type_3 const& weights0_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint block = naga_div(row + (144u * naga_div(group_3, 32u)), 4u);
-    uint g = naga_mod(group_3, 32u);
+    uint block = naga_div(row + (144u * naga_div(group_2, 32u)), 4u);
+    uint g = naga_mod(group_2, 32u);
     uint sub_1 = naga_div(g, 4u);
     uint halves = weights0_[metal::min(unsigned(block), (_buffer_sizes.size1 - 0 - 4) / 4)];
     uint _e21 = weights0_[metal::min(unsigned(block + 1u), (_buffer_sizes.size1 - 0 - 4) / 4)];
@@ -306,13 +310,13 @@ Eight eight0_(
     uint quant,
     uint row_1,
     uint columns_2,
-    uint group_4,
+    uint group_3,
     device type_3 const& weights0_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     switch(quant) {
         case 10u: {
-            Eight _e4 = q4_k_eight0_(row_1, columns_2, group_4, weights0_, _buffer_sizes);
+            Eight _e4 = q4_k_eight0_(row_1, columns_2, group_3, weights0_, _buffer_sizes);
             return _e4;
         }
         default: {
@@ -351,20 +355,20 @@ float half_at1_(
     device type_3 const& weights1_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint _e1 = word1_(at_5, weights1_, _buffer_sizes);
-    float _e4 = half_(_e1 & 65535u);
-    return _e4;
+    uint _e5 = weights1_[metal::min(unsigned(at_5 >> 2u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    float _e13 = half_((_e5 >> (8u * (at_5 & 2u))) & 65535u);
+    return _e13;
 }
 
 Eight q6_k_eight1_(
     uint row_2,
     uint columns_3,
-    uint group_5,
+    uint group_4,
     device type_3 const& weights1_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint block_1 = row_2 + (210u * naga_div(group_5, 32u));
-    uint g_1 = naga_mod(group_5, 32u);
+    uint block_1 = row_2 + (210u * naga_div(group_4, 32u));
+    uint g_1 = naga_mod(group_4, 32u);
     uint run = naga_mod(naga_div(g_1, 4u), 4u);
     uint at_7 = ((block_1 + (64u * naga_div(g_1, 16u))) + (32u * naga_mod(run, 2u))) + (8u * naga_mod(g_1, 4u));
     uint above = ((block_1 + 128u) + (32u * naga_div(g_1, 16u))) + (8u * naga_mod(g_1, 4u));
@@ -386,19 +390,148 @@ Eight eight1_(
     uint quant_1,
     uint row_3,
     uint columns_4,
-    uint group_6,
+    uint group_5,
     device type_3 const& weights1_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     switch(quant_1) {
         case 12u: {
-            Eight _e4 = q6_k_eight1_(row_3, columns_4, group_6, weights1_, _buffer_sizes);
+            Eight _e4 = q6_k_eight1_(row_3, columns_4, group_5, weights1_, _buffer_sizes);
             return _e4;
         }
         default: {
             return Eight {metal::float4(0.0), metal::float4(0.0)};
         }
     }
+}
+
+Pair pair(
+    uint row_4,
+    uint lane,
+    uint first,
+    uint thread_2,
+    device type_2 const& arena,
+    device type_3 const& weights0_,
+    device type_3 const& weights1_,
+    constant Args& args,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    Pair both = {};
+    uint i_1 = 0u;
+    uint group_6 = {};
+    uint r = {};
+    uint t = {};
+    bool loop_init_1 = true;
+    while(true) {
+        if (!loop_init_1) {
+            uint _e19 = i_1;
+            i_1 = _e19 + 1u;
+        }
+        loop_init_1 = false;
+        uint _e7 = i_1;
+        if (_e7 < SUMS) {
+        } else {
+            break;
+        }
+        {
+            uint _e11 = i_1;
+            both.gates.inner[metal::min(unsigned(_e11), 1u)] = 0.0;
+            uint _e15 = i_1;
+            both.ups.inner[metal::min(unsigned(_e15), 1u)] = 0.0;
+        }
+    }
+    uint _e23 = args.rows;
+    if (row_4 < _e23) {
+        uint _e27 = args.rows;
+        uint last = (_e27 - row_4) - 1u;
+        uint _e33 = args.columns;
+        uint groups = naga_div(_e33 + 7u, 8u);
+        uint _e41 = args.tokens;
+        uint tokens = metal::min(TOKENS, _e41 - first);
+        group_6 = lane;
+        bool loop_init_2 = true;
+        while(true) {
+            if (!loop_init_2) {
+                uint _e135 = group_6;
+                group_6 = _e135 + LANES;
+            }
+            loop_init_2 = false;
+            uint _e45 = group_6;
+            if (_e45 < groups) {
+            } else {
+                break;
+            }
+            {
+                r = 0u;
+                bool loop_init_3 = true;
+                while(true) {
+                    if (!loop_init_3) {
+                        uint _e133 = r;
+                        r = _e133 + 1u;
+                    }
+                    loop_init_3 = false;
+                    uint _e49 = r;
+                    if (_e49 < EACH_GATED) {
+                    } else {
+                        break;
+                    }
+                    {
+                        uint _e52 = r;
+                        uint own = row_4 + metal::min(_e52, last);
+                        uint _e57 = args.gate_quant;
+                        uint _e60 = args.gate_at;
+                        uint _e63 = args.gate_row_bytes;
+                        uint _e68 = args.columns;
+                        uint _e69 = group_6;
+                        Eight _e70 = eight0_(_e57, _e60 + (own * _e63), _e68, _e69, weights0_, _buffer_sizes);
+                        uint _e73 = args.up_quant;
+                        uint _e76 = args.up_at;
+                        uint _e79 = args.up_row_bytes;
+                        uint _e84 = args.columns;
+                        uint _e85 = group_6;
+                        Eight _e86 = eight1_(_e73, _e76 + (own * _e79), _e84, _e85, weights1_, _buffer_sizes);
+                        t = 0u;
+                        bool loop_init_4 = true;
+                        while(true) {
+                            if (!loop_init_4) {
+                                uint _e130 = t;
+                                t = _e130 + 1u;
+                            }
+                            loop_init_4 = false;
+                            uint _e89 = t;
+                            if (_e89 < TOKENS) {
+                            } else {
+                                break;
+                            }
+                            {
+                                uint _e92 = t;
+                                if (_e92 < tokens) {
+                                    uint _e96 = args.from_at;
+                                    uint _e97 = t;
+                                    uint _e101 = args.columns;
+                                    uint _e106 = args.columns;
+                                    uint _e107 = group_6;
+                                    Eight _e108 = inputs(_e96 + ((first + _e97) * _e101), _e106, _e107, arena, _buffer_sizes);
+                                    uint _e110 = r;
+                                    uint _e113 = t;
+                                    float _e116 = both.gates.inner[metal::min(unsigned((_e110 * TOKENS) + _e113), 1u)];
+                                    float _e117 = dot_of(_e70, _e108);
+                                    both.gates.inner[metal::min(unsigned((_e110 * TOKENS) + _e113), 1u)] = _e116 + _e117;
+                                    uint _e120 = r;
+                                    uint _e123 = t;
+                                    float _e126 = both.ups.inner[metal::min(unsigned((_e120 * TOKENS) + _e123), 1u)];
+                                    float _e127 = dot_of(_e86, _e108);
+                                    both.ups.inner[metal::min(unsigned((_e120 * TOKENS) + _e123), 1u)] = _e126 + _e127;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Pair _e138 = both;
+    return _e138;
 }
 
 struct main_Input {
@@ -413,198 +546,82 @@ struct main_Input {
 , constant Args& args [[buffer(7)]]
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
-    type_10 gates = {};
-    type_10 ups = {};
     uint i = 0u;
-    uint group_1 = {};
-    uint r = {};
-    uint t = {};
-    uint i_1 = 0u;
     float gate = {};
     float up = {};
     bool local = {};
     bool local_1 = {};
-    uint first_1 = TOKENS * group.y;
-    uint lane = naga_mod(thread_, LANES);
-    uint row_4 = (GATED_ROWS * group.x) + (EACH_GATED * naga_div(thread_, LANES));
-    bool loop_init_1 = true;
+    uint first_2 = TOKENS * group.y;
+    uint lane_1 = naga_mod(thread_, LANES);
+    uint row_5 = (GATED_ROWS * group.x) + (EACH_GATED * naga_div(thread_, LANES));
+    Pair _e15 = pair(row_5, lane_1, first_2, thread_, arena, weights0_, weights1_, args, _buffer_sizes);
+    bool loop_init_5 = true;
     while(true) {
-        if (!loop_init_1) {
-            uint _e29 = i;
-            i = _e29 + 1u;
+        if (!loop_init_5) {
+            uint _e119 = i;
+            i = _e119 + 1u;
         }
-        loop_init_1 = false;
-        uint _e19 = i;
-        if (_e19 < SUMS) {
+        loop_init_5 = false;
+        uint _e18 = i;
+        if (_e18 < SUMS) {
         } else {
             break;
         }
         {
             uint _e22 = i;
-            gates.inner[metal::min(unsigned(_e22), 1u)] = 0.0;
-            uint _e25 = i;
-            ups.inner[metal::min(unsigned(_e25), 1u)] = 0.0;
-        }
-    }
-    uint _e33 = args.rows;
-    if (row_4 < _e33) {
-        uint _e37 = args.rows;
-        uint last = (_e37 - row_4) - 1u;
-        uint _e43 = args.columns;
-        uint groups = naga_div(_e43 + 7u, 8u);
-        uint _e51 = args.tokens;
-        uint tokens = metal::min(TOKENS, _e51 - first_1);
-        group_1 = lane;
-        bool loop_init_2 = true;
-        while(true) {
-            if (!loop_init_2) {
-                uint _e143 = group_1;
-                group_1 = _e143 + LANES;
-            }
-            loop_init_2 = false;
-            uint _e55 = group_1;
-            if (_e55 < groups) {
-            } else {
-                break;
-            }
-            {
-                r = 0u;
-                bool loop_init_3 = true;
-                while(true) {
-                    if (!loop_init_3) {
-                        uint _e141 = r;
-                        r = _e141 + 1u;
-                    }
-                    loop_init_3 = false;
-                    uint _e59 = r;
-                    if (_e59 < EACH_GATED) {
-                    } else {
-                        break;
-                    }
-                    {
-                        uint _e62 = r;
-                        uint own = row_4 + metal::min(_e62, last);
-                        uint _e67 = args.gate_quant;
-                        uint _e70 = args.gate_at;
-                        uint _e73 = args.gate_row_bytes;
-                        uint _e78 = args.columns;
-                        uint _e79 = group_1;
-                        Eight _e80 = eight0_(_e67, _e70 + (own * _e73), _e78, _e79, weights0_, _buffer_sizes);
-                        uint _e83 = args.up_quant;
-                        uint _e86 = args.up_at;
-                        uint _e89 = args.up_row_bytes;
-                        uint _e94 = args.columns;
-                        uint _e95 = group_1;
-                        Eight _e96 = eight1_(_e83, _e86 + (own * _e89), _e94, _e95, weights1_, _buffer_sizes);
-                        t = 0u;
-                        bool loop_init_4 = true;
-                        while(true) {
-                            if (!loop_init_4) {
-                                uint _e138 = t;
-                                t = _e138 + 1u;
-                            }
-                            loop_init_4 = false;
-                            uint _e99 = t;
-                            if (_e99 < TOKENS) {
-                            } else {
-                                break;
-                            }
-                            {
-                                uint _e102 = t;
-                                if (_e102 < tokens) {
-                                    uint _e106 = args.from_at;
-                                    uint _e107 = t;
-                                    uint _e111 = args.columns;
-                                    uint _e116 = args.columns;
-                                    uint _e117 = group_1;
-                                    Eight _e118 = inputs(_e106 + ((first_1 + _e107) * _e111), _e116, _e117, arena, _buffer_sizes);
-                                    uint _e119 = r;
-                                    uint _e122 = t;
-                                    float _e125 = gates.inner[metal::min(unsigned((_e119 * TOKENS) + _e122), 1u)];
-                                    float _e126 = dot_of(_e80, _e118);
-                                    gates.inner[metal::min(unsigned((_e119 * TOKENS) + _e122), 1u)] = _e125 + _e126;
-                                    uint _e128 = r;
-                                    uint _e131 = t;
-                                    float _e134 = ups.inner[metal::min(unsigned((_e128 * TOKENS) + _e131), 1u)];
-                                    float _e135 = dot_of(_e96, _e118);
-                                    ups.inner[metal::min(unsigned((_e128 * TOKENS) + _e131), 1u)] = _e134 + _e135;
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-    bool loop_init_5 = true;
-    while(true) {
-        if (!loop_init_5) {
-            uint _e249 = i_1;
-            i_1 = _e249 + 1u;
-        }
-        loop_init_5 = false;
-        uint _e148 = i_1;
-        if (_e148 < SUMS) {
-        } else {
-            break;
-        }
-        {
-            uint _e151 = i_1;
-            float _e153 = gates.inner[metal::min(unsigned(_e151), 1u)];
-            float _e154 = lane_sum(_e153, thread_);
-            gate = _e154;
-            uint _e156 = i_1;
-            float _e158 = ups.inner[metal::min(unsigned(_e156), 1u)];
-            float _e159 = lane_sum(_e158, thread_);
-            up = _e159;
-            uint _e161 = i_1;
-            uint own_1 = row_4 + naga_div(_e161, TOKENS);
-            uint _e165 = i_1;
-            uint token = first_1 + naga_mod(_e165, TOKENS);
-            uint _e169 = i_1;
-            if (lane == naga_mod(_e169, LANES)) {
-                uint _e177 = args.rows;
-                local = own_1 < _e177;
+            float _e24 = lane_sum(_e15.gates.inner[metal::min(unsigned(_e22), 1u)], thread_);
+            gate = _e24;
+            uint _e27 = i;
+            float _e29 = lane_sum(_e15.ups.inner[metal::min(unsigned(_e27), 1u)], thread_);
+            up = _e29;
+            uint _e31 = i;
+            uint own_1 = row_5 + naga_div(_e31, TOKENS);
+            uint _e35 = i;
+            uint token = first_2 + naga_mod(_e35, TOKENS);
+            uint _e39 = i;
+            if (lane_1 == naga_mod(_e39, LANES)) {
+                uint _e47 = args.rows;
+                local = own_1 < _e47;
             } else {
                 local = false;
             }
-            bool _e180 = local;
-            if (_e180) {
-                uint _e185 = args.tokens;
-                local_1 = token < _e185;
+            bool _e50 = local;
+            if (_e50) {
+                uint _e55 = args.tokens;
+                local_1 = token < _e55;
             } else {
                 local_1 = false;
             }
-            bool _e188 = local_1;
-            if (_e188) {
-                uint _e191 = args.gate_bias;
-                if (_e191 != NOTHING) {
-                    float _e194 = gate;
-                    uint _e197 = args.gate_bias;
-                    float _e199 = vector(_e197 + own_1, vectors, _buffer_sizes);
-                    gate = _e194 + _e199;
+            bool _e58 = local_1;
+            if (_e58) {
+                uint _e61 = args.gate_bias;
+                if (_e61 != NOTHING) {
+                    float _e64 = gate;
+                    uint _e67 = args.gate_bias;
+                    float _e69 = vector(_e67 + own_1, vectors, _buffer_sizes);
+                    gate = _e64 + _e69;
                 }
-                uint _e203 = args.up_bias;
-                if (_e203 != NOTHING) {
-                    float _e206 = up;
-                    uint _e209 = args.up_bias;
-                    float _e211 = vector(_e209 + own_1, vectors, _buffer_sizes);
-                    up = _e206 + _e211;
+                uint _e73 = args.up_bias;
+                if (_e73 != NOTHING) {
+                    float _e76 = up;
+                    uint _e79 = args.up_bias;
+                    float _e81 = vector(_e79 + own_1, vectors, _buffer_sizes);
+                    up = _e76 + _e81;
                 }
-                uint _e215 = args.activation;
-                float _e218 = args.limit;
-                float _e221 = args.steepness;
-                float _e222 = gate;
-                float _e225 = args.factor;
-                float _e227 = activated(_e215, _e218, _e221, _e222 * _e225);
-                uint _e230 = args.activation;
-                float _e233 = args.limit;
-                float _e234 = up;
-                float _e235 = beside_gate(_e230, _e233, _e234);
-                float y_1 = _e227 * _e235;
-                uint _e240 = args.to;
-                uint _e243 = args.rows;
-                arena[metal::min(unsigned((_e240 + (token * _e243)) + own_1), (_buffer_sizes.size0 - 0 - 4) / 4)] = y_1;
+                uint _e85 = args.activation;
+                float _e88 = args.limit;
+                float _e91 = args.steepness;
+                float _e92 = gate;
+                float _e95 = args.factor;
+                float _e97 = activated(_e85, _e88, _e91, _e92 * _e95);
+                uint _e100 = args.activation;
+                float _e103 = args.limit;
+                float _e104 = up;
+                float _e105 = beside_gate(_e100, _e103, _e104);
+                float y_1 = _e97 * _e105;
+                uint _e110 = args.to;
+                uint _e113 = args.rows;
+                arena[metal::min(unsigned((_e110 + (token * _e113)) + own_1), (_buffer_sizes.size0 - 0 - 4) / 4)] = y_1;
             }
         }
     }

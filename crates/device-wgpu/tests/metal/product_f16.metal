@@ -244,6 +244,7 @@ type_10 sums0_(
     uint row_2,
     uint lane,
     uint first_1,
+    uint thread_2,
     device type_2 const& arena,
     device type_3 const& weights0_,
     constant Args& args,
@@ -257,53 +258,53 @@ type_10 sums0_(
         uint second = at_6 + (metal::min(1u, last) * part_1.row_bytes);
         uint third = at_6 + (metal::min(2u, last) * part_1.row_bytes);
         uint fourth = at_6 + (metal::min(3u, last) * part_1.row_bytes);
-        uint _e34 = args.columns;
-        uint groups = naga_div(_e34 + 7u, 8u);
+        uint _e35 = args.columns;
+        uint groups = naga_div(_e35 + 7u, 8u);
         group_4 = lane;
         bool loop_init_1 = true;
         while(true) {
             if (!loop_init_1) {
-                uint _e86 = group_4;
-                group_4 = _e86 + LANES;
+                uint _e87 = group_4;
+                group_4 = _e87 + LANES;
             }
             loop_init_1 = false;
-            uint _e40 = group_4;
-            if (_e40 < groups) {
+            uint _e41 = group_4;
+            if (_e41 < groups) {
             } else {
                 break;
             }
             {
-                uint _e44 = args.from_at;
-                uint _e47 = args.columns;
-                uint _e52 = args.columns;
-                uint _e53 = group_4;
-                Eight _e54 = inputs(_e44 + (first_1 * _e47), _e52, _e53, arena, _buffer_sizes);
-                metal::float4 _e55 = sums_1;
-                uint _e59 = args.columns;
-                uint _e60 = group_4;
-                Eight _e61 = eight0_(part_1.quant, at_6, _e59, _e60, weights0_, _buffer_sizes);
-                float _e62 = dot_of(_e61, _e54);
-                uint _e66 = args.columns;
-                uint _e67 = group_4;
-                Eight _e68 = eight0_(part_1.quant, second, _e66, _e67, weights0_, _buffer_sizes);
-                float _e69 = dot_of(_e68, _e54);
-                uint _e73 = args.columns;
-                uint _e74 = group_4;
-                Eight _e75 = eight0_(part_1.quant, third, _e73, _e74, weights0_, _buffer_sizes);
-                float _e76 = dot_of(_e75, _e54);
-                uint _e80 = args.columns;
-                uint _e81 = group_4;
-                Eight _e82 = eight0_(part_1.quant, fourth, _e80, _e81, weights0_, _buffer_sizes);
-                float _e83 = dot_of(_e82, _e54);
-                sums_1 = _e55 + metal::float4(_e62, _e69, _e76, _e83);
+                uint _e45 = args.from_at;
+                uint _e48 = args.columns;
+                uint _e53 = args.columns;
+                uint _e54 = group_4;
+                Eight _e55 = inputs(_e45 + (first_1 * _e48), _e53, _e54, arena, _buffer_sizes);
+                metal::float4 _e56 = sums_1;
+                uint _e60 = args.columns;
+                uint _e61 = group_4;
+                Eight _e62 = eight0_(part_1.quant, at_6, _e60, _e61, weights0_, _buffer_sizes);
+                float _e63 = dot_of(_e62, _e55);
+                uint _e67 = args.columns;
+                uint _e68 = group_4;
+                Eight _e69 = eight0_(part_1.quant, second, _e67, _e68, weights0_, _buffer_sizes);
+                float _e70 = dot_of(_e69, _e55);
+                uint _e74 = args.columns;
+                uint _e75 = group_4;
+                Eight _e76 = eight0_(part_1.quant, third, _e74, _e75, weights0_, _buffer_sizes);
+                float _e77 = dot_of(_e76, _e55);
+                uint _e81 = args.columns;
+                uint _e82 = group_4;
+                Eight _e83 = eight0_(part_1.quant, fourth, _e81, _e82, weights0_, _buffer_sizes);
+                float _e84 = dot_of(_e83, _e55);
+                sums_1 = _e56 + metal::float4(_e63, _e70, _e77, _e84);
             }
         }
     }
-    float _e90 = sums_1.x;
-    float _e92 = sums_1.y;
-    float _e94 = sums_1.z;
-    float _e96 = sums_1.w;
-    return type_10 {{_e90, _e92, _e94, _e96}};
+    float _e91 = sums_1.x;
+    float _e93 = sums_1.y;
+    float _e95 = sums_1.z;
+    float _e97 = sums_1.w;
+    return type_10 {{_e91, _e93, _e95, _e97}};
 }
 
 struct main_Input {
@@ -351,7 +352,7 @@ struct main_Input {
     uint _e46 = which;
     if (_e46 == 0u) {
         Part _e49 = part;
-        type_10 _e50 = sums0_(_e49, row_3, lane_1, first_2, arena, weights0_, args, _buffer_sizes);
+        type_10 _e50 = sums0_(_e49, row_3, lane_1, first_2, thread_, arena, weights0_, args, _buffer_sizes);
         sums = _e50;
     }
     bool loop_init_2 = true;

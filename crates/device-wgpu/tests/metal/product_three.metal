@@ -260,6 +260,7 @@ type_10 sums0_(
     uint row_2,
     uint lane,
     uint first,
+    uint thread_2,
     device type_2 const& arena,
     device type_3 const& weights0_,
     constant Args& args,
@@ -275,37 +276,37 @@ type_10 sums0_(
     bool loop_init_1 = true;
     while(true) {
         if (!loop_init_1) {
-            uint _e14 = i_1;
-            i_1 = _e14 + 1u;
+            uint _e15 = i_1;
+            i_1 = _e15 + 1u;
         }
         loop_init_1 = false;
-        uint _e7 = i_1;
-        if (_e7 < SUMS) {
+        uint _e8 = i_1;
+        if (_e8 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e10 = i_1;
-            sums_1.inner[metal::min(unsigned(_e10), 15u)] = 0.0;
+            uint _e11 = i_1;
+            sums_1.inner[metal::min(unsigned(_e11), 15u)] = 0.0;
         }
     }
     if (row_2 < part_1.rows) {
         uint at_7 = part_1.at + (row_2 * part_1.row_bytes);
         uint last = (part_1.rows - row_2) - 1u;
-        uint _e28 = args.columns;
-        uint groups = naga_div(_e28 + 7u, 8u);
-        uint _e36 = args.tokens;
-        uint tokens = metal::min(TOKENS, _e36 - first);
+        uint _e29 = args.columns;
+        uint groups = naga_div(_e29 + 7u, 8u);
+        uint _e37 = args.tokens;
+        uint tokens = metal::min(TOKENS, _e37 - first);
         group_4 = lane;
         bool loop_init_2 = true;
         while(true) {
             if (!loop_init_2) {
-                uint _e110 = group_4;
-                group_4 = _e110 + LANES;
+                uint _e111 = group_4;
+                group_4 = _e111 + LANES;
             }
             loop_init_2 = false;
-            uint _e40 = group_4;
-            if (_e40 < groups) {
+            uint _e41 = group_4;
+            if (_e41 < groups) {
             } else {
                 break;
             }
@@ -315,67 +316,67 @@ type_10 sums0_(
                 bool loop_init_3 = true;
                 while(true) {
                     if (!loop_init_3) {
-                        uint _e63 = r;
-                        r = _e63 + 1u;
+                        uint _e64 = r;
+                        r = _e64 + 1u;
                     }
                     loop_init_3 = false;
-                    uint _e46 = r;
-                    if (_e46 < EACH) {
+                    uint _e47 = r;
+                    if (_e47 < EACH) {
                     } else {
                         break;
                     }
                     {
-                        uint _e49 = r;
-                        uint _e52 = r;
-                        uint _e59 = args.columns;
-                        uint _e60 = group_4;
-                        Eight _e61 = eight0_(part_1.quant, at_7 + (metal::min(_e52, last) * part_1.row_bytes), _e59, _e60, weights0_, _buffer_sizes);
-                        weights.inner[metal::min(unsigned(_e49), 1u)] = _e61;
+                        uint _e50 = r;
+                        uint _e53 = r;
+                        uint _e60 = args.columns;
+                        uint _e61 = group_4;
+                        Eight _e62 = eight0_(part_1.quant, at_7 + (metal::min(_e53, last) * part_1.row_bytes), _e60, _e61, weights0_, _buffer_sizes);
+                        weights.inner[metal::min(unsigned(_e50), 1u)] = _e62;
                     }
                 }
                 t = 0u;
                 bool loop_init_4 = true;
                 while(true) {
                     if (!loop_init_4) {
-                        uint _e108 = t;
-                        t = _e108 + 1u;
+                        uint _e109 = t;
+                        t = _e109 + 1u;
                     }
                     loop_init_4 = false;
-                    uint _e67 = t;
-                    if (_e67 < TOKENS) {
+                    uint _e68 = t;
+                    if (_e68 < TOKENS) {
                     } else {
                         break;
                     }
                     {
-                        uint _e70 = t;
-                        if (_e70 < tokens) {
-                            uint _e74 = args.from_at;
-                            uint _e75 = t;
-                            uint _e79 = args.columns;
-                            uint _e84 = args.columns;
-                            uint _e85 = group_4;
-                            Eight _e86 = inputs(_e74 + ((first + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
+                        uint _e71 = t;
+                        if (_e71 < tokens) {
+                            uint _e75 = args.from_at;
+                            uint _e76 = t;
+                            uint _e80 = args.columns;
+                            uint _e85 = args.columns;
+                            uint _e86 = group_4;
+                            Eight _e87 = inputs(_e75 + ((first + _e76) * _e80), _e85, _e86, arena, _buffer_sizes);
                             r_1 = 0u;
                             bool loop_init_5 = true;
                             while(true) {
                                 if (!loop_init_5) {
-                                    uint _e105 = r_1;
-                                    r_1 = _e105 + 1u;
+                                    uint _e106 = r_1;
+                                    r_1 = _e106 + 1u;
                                 }
                                 loop_init_5 = false;
-                                uint _e89 = r_1;
-                                if (_e89 < EACH) {
+                                uint _e90 = r_1;
+                                if (_e90 < EACH) {
                                 } else {
                                     break;
                                 }
                                 {
-                                    uint _e92 = r_1;
-                                    uint _e95 = t;
-                                    float _e98 = sums_1.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)];
-                                    uint _e99 = r_1;
-                                    Eight _e101 = weights.inner[metal::min(unsigned(_e99), 1u)];
-                                    float _e102 = dot_of(_e101, _e86);
-                                    sums_1.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)] = _e98 + _e102;
+                                    uint _e93 = r_1;
+                                    uint _e96 = t;
+                                    float _e99 = sums_1.inner[metal::min(unsigned((_e93 * TOKENS) + _e96), 15u)];
+                                    uint _e100 = r_1;
+                                    Eight _e102 = weights.inner[metal::min(unsigned(_e100), 1u)];
+                                    float _e103 = dot_of(_e102, _e87);
+                                    sums_1.inner[metal::min(unsigned((_e93 * TOKENS) + _e96), 15u)] = _e99 + _e103;
                                 }
                             }
                         }
@@ -384,8 +385,8 @@ type_10 sums0_(
             }
         }
     }
-    type_10 _e113 = sums_1;
-    return _e113;
+    type_10 _e114 = sums_1;
+    return _e114;
 }
 
 Eight q4_k_eight1_(
@@ -440,6 +441,7 @@ type_10 sums1_(
     uint row_5,
     uint lane_1,
     uint first_1,
+    uint thread_3,
     device type_2 const& arena,
     device type_3 const& weights1_,
     constant Args& args,
@@ -455,37 +457,37 @@ type_10 sums1_(
     bool loop_init_6 = true;
     while(true) {
         if (!loop_init_6) {
-            uint _e14 = i_2;
-            i_2 = _e14 + 1u;
+            uint _e15 = i_2;
+            i_2 = _e15 + 1u;
         }
         loop_init_6 = false;
-        uint _e7 = i_2;
-        if (_e7 < SUMS) {
+        uint _e8 = i_2;
+        if (_e8 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e10 = i_2;
-            sums_2.inner[metal::min(unsigned(_e10), 15u)] = 0.0;
+            uint _e11 = i_2;
+            sums_2.inner[metal::min(unsigned(_e11), 15u)] = 0.0;
         }
     }
     if (row_5 < part_2.rows) {
         uint at_9 = part_2.at + (row_5 * part_2.row_bytes);
         uint last_1 = (part_2.rows - row_5) - 1u;
-        uint _e28 = args.columns;
-        uint groups_1 = naga_div(_e28 + 7u, 8u);
-        uint _e36 = args.tokens;
-        uint tokens_1 = metal::min(TOKENS, _e36 - first_1);
+        uint _e29 = args.columns;
+        uint groups_1 = naga_div(_e29 + 7u, 8u);
+        uint _e37 = args.tokens;
+        uint tokens_1 = metal::min(TOKENS, _e37 - first_1);
         group_7 = lane_1;
         bool loop_init_7 = true;
         while(true) {
             if (!loop_init_7) {
-                uint _e110 = group_7;
-                group_7 = _e110 + LANES;
+                uint _e111 = group_7;
+                group_7 = _e111 + LANES;
             }
             loop_init_7 = false;
-            uint _e40 = group_7;
-            if (_e40 < groups_1) {
+            uint _e41 = group_7;
+            if (_e41 < groups_1) {
             } else {
                 break;
             }
@@ -495,67 +497,67 @@ type_10 sums1_(
                 bool loop_init_8 = true;
                 while(true) {
                     if (!loop_init_8) {
-                        uint _e63 = r_2;
-                        r_2 = _e63 + 1u;
+                        uint _e64 = r_2;
+                        r_2 = _e64 + 1u;
                     }
                     loop_init_8 = false;
-                    uint _e46 = r_2;
-                    if (_e46 < EACH) {
+                    uint _e47 = r_2;
+                    if (_e47 < EACH) {
                     } else {
                         break;
                     }
                     {
-                        uint _e49 = r_2;
-                        uint _e52 = r_2;
-                        uint _e59 = args.columns;
-                        uint _e60 = group_7;
-                        Eight _e61 = eight1_(part_2.quant, at_9 + (metal::min(_e52, last_1) * part_2.row_bytes), _e59, _e60, weights1_, _buffer_sizes);
-                        weights_1.inner[metal::min(unsigned(_e49), 1u)] = _e61;
+                        uint _e50 = r_2;
+                        uint _e53 = r_2;
+                        uint _e60 = args.columns;
+                        uint _e61 = group_7;
+                        Eight _e62 = eight1_(part_2.quant, at_9 + (metal::min(_e53, last_1) * part_2.row_bytes), _e60, _e61, weights1_, _buffer_sizes);
+                        weights_1.inner[metal::min(unsigned(_e50), 1u)] = _e62;
                     }
                 }
                 t_1 = 0u;
                 bool loop_init_9 = true;
                 while(true) {
                     if (!loop_init_9) {
-                        uint _e108 = t_1;
-                        t_1 = _e108 + 1u;
+                        uint _e109 = t_1;
+                        t_1 = _e109 + 1u;
                     }
                     loop_init_9 = false;
-                    uint _e67 = t_1;
-                    if (_e67 < TOKENS) {
+                    uint _e68 = t_1;
+                    if (_e68 < TOKENS) {
                     } else {
                         break;
                     }
                     {
-                        uint _e70 = t_1;
-                        if (_e70 < tokens_1) {
-                            uint _e74 = args.from_at;
-                            uint _e75 = t_1;
-                            uint _e79 = args.columns;
-                            uint _e84 = args.columns;
-                            uint _e85 = group_7;
-                            Eight _e86 = inputs(_e74 + ((first_1 + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
+                        uint _e71 = t_1;
+                        if (_e71 < tokens_1) {
+                            uint _e75 = args.from_at;
+                            uint _e76 = t_1;
+                            uint _e80 = args.columns;
+                            uint _e85 = args.columns;
+                            uint _e86 = group_7;
+                            Eight _e87 = inputs(_e75 + ((first_1 + _e76) * _e80), _e85, _e86, arena, _buffer_sizes);
                             r_3 = 0u;
                             bool loop_init_10 = true;
                             while(true) {
                                 if (!loop_init_10) {
-                                    uint _e105 = r_3;
-                                    r_3 = _e105 + 1u;
+                                    uint _e106 = r_3;
+                                    r_3 = _e106 + 1u;
                                 }
                                 loop_init_10 = false;
-                                uint _e89 = r_3;
-                                if (_e89 < EACH) {
+                                uint _e90 = r_3;
+                                if (_e90 < EACH) {
                                 } else {
                                     break;
                                 }
                                 {
-                                    uint _e92 = r_3;
-                                    uint _e95 = t_1;
-                                    float _e98 = sums_2.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)];
-                                    uint _e99 = r_3;
-                                    Eight _e101 = weights_1.inner[metal::min(unsigned(_e99), 1u)];
-                                    float _e102 = dot_of(_e101, _e86);
-                                    sums_2.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)] = _e98 + _e102;
+                                    uint _e93 = r_3;
+                                    uint _e96 = t_1;
+                                    float _e99 = sums_2.inner[metal::min(unsigned((_e93 * TOKENS) + _e96), 15u)];
+                                    uint _e100 = r_3;
+                                    Eight _e102 = weights_1.inner[metal::min(unsigned(_e100), 1u)];
+                                    float _e103 = dot_of(_e102, _e87);
+                                    sums_2.inner[metal::min(unsigned((_e93 * TOKENS) + _e96), 15u)] = _e99 + _e103;
                                 }
                             }
                         }
@@ -564,8 +566,8 @@ type_10 sums1_(
             }
         }
     }
-    type_10 _e113 = sums_2;
-    return _e113;
+    type_10 _e114 = sums_2;
+    return _e114;
 }
 
 uint word2_(
@@ -598,9 +600,9 @@ float half_at2_(
     device type_3 const& weights2_,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    uint _e1 = word2_(at_5, weights2_, _buffer_sizes);
-    float _e4 = half_(_e1 & 65535u);
-    return _e4;
+    uint _e5 = weights2_[metal::min(unsigned(at_5 >> 2u), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    float _e13 = half_((_e5 >> (8u * (at_5 & 2u))) & 65535u);
+    return _e13;
 }
 
 Eight q6_k_eight2_(
@@ -653,6 +655,7 @@ type_10 sums2_(
     uint row_8,
     uint lane_2,
     uint first_2,
+    uint thread_4,
     device type_2 const& arena,
     device type_3 const& weights2_,
     constant Args& args,
@@ -668,37 +671,37 @@ type_10 sums2_(
     bool loop_init_11 = true;
     while(true) {
         if (!loop_init_11) {
-            uint _e14 = i_3;
-            i_3 = _e14 + 1u;
+            uint _e15 = i_3;
+            i_3 = _e15 + 1u;
         }
         loop_init_11 = false;
-        uint _e7 = i_3;
-        if (_e7 < SUMS) {
+        uint _e8 = i_3;
+        if (_e8 < SUMS) {
         } else {
             break;
         }
         {
-            uint _e10 = i_3;
-            sums_3.inner[metal::min(unsigned(_e10), 15u)] = 0.0;
+            uint _e11 = i_3;
+            sums_3.inner[metal::min(unsigned(_e11), 15u)] = 0.0;
         }
     }
     if (row_8 < part_3.rows) {
         uint at_11 = part_3.at + (row_8 * part_3.row_bytes);
         uint last_2 = (part_3.rows - row_8) - 1u;
-        uint _e28 = args.columns;
-        uint groups_2 = naga_div(_e28 + 7u, 8u);
-        uint _e36 = args.tokens;
-        uint tokens_2 = metal::min(TOKENS, _e36 - first_2);
+        uint _e29 = args.columns;
+        uint groups_2 = naga_div(_e29 + 7u, 8u);
+        uint _e37 = args.tokens;
+        uint tokens_2 = metal::min(TOKENS, _e37 - first_2);
         group_10 = lane_2;
         bool loop_init_12 = true;
         while(true) {
             if (!loop_init_12) {
-                uint _e110 = group_10;
-                group_10 = _e110 + LANES;
+                uint _e111 = group_10;
+                group_10 = _e111 + LANES;
             }
             loop_init_12 = false;
-            uint _e40 = group_10;
-            if (_e40 < groups_2) {
+            uint _e41 = group_10;
+            if (_e41 < groups_2) {
             } else {
                 break;
             }
@@ -708,67 +711,67 @@ type_10 sums2_(
                 bool loop_init_13 = true;
                 while(true) {
                     if (!loop_init_13) {
-                        uint _e63 = r_4;
-                        r_4 = _e63 + 1u;
+                        uint _e64 = r_4;
+                        r_4 = _e64 + 1u;
                     }
                     loop_init_13 = false;
-                    uint _e46 = r_4;
-                    if (_e46 < EACH) {
+                    uint _e47 = r_4;
+                    if (_e47 < EACH) {
                     } else {
                         break;
                     }
                     {
-                        uint _e49 = r_4;
-                        uint _e52 = r_4;
-                        uint _e59 = args.columns;
-                        uint _e60 = group_10;
-                        Eight _e61 = eight2_(part_3.quant, at_11 + (metal::min(_e52, last_2) * part_3.row_bytes), _e59, _e60, weights2_, _buffer_sizes);
-                        weights_2.inner[metal::min(unsigned(_e49), 1u)] = _e61;
+                        uint _e50 = r_4;
+                        uint _e53 = r_4;
+                        uint _e60 = args.columns;
+                        uint _e61 = group_10;
+                        Eight _e62 = eight2_(part_3.quant, at_11 + (metal::min(_e53, last_2) * part_3.row_bytes), _e60, _e61, weights2_, _buffer_sizes);
+                        weights_2.inner[metal::min(unsigned(_e50), 1u)] = _e62;
                     }
                 }
                 t_2 = 0u;
                 bool loop_init_14 = true;
                 while(true) {
                     if (!loop_init_14) {
-                        uint _e108 = t_2;
-                        t_2 = _e108 + 1u;
+                        uint _e109 = t_2;
+                        t_2 = _e109 + 1u;
                     }
                     loop_init_14 = false;
-                    uint _e67 = t_2;
-                    if (_e67 < TOKENS) {
+                    uint _e68 = t_2;
+                    if (_e68 < TOKENS) {
                     } else {
                         break;
                     }
                     {
-                        uint _e70 = t_2;
-                        if (_e70 < tokens_2) {
-                            uint _e74 = args.from_at;
-                            uint _e75 = t_2;
-                            uint _e79 = args.columns;
-                            uint _e84 = args.columns;
-                            uint _e85 = group_10;
-                            Eight _e86 = inputs(_e74 + ((first_2 + _e75) * _e79), _e84, _e85, arena, _buffer_sizes);
+                        uint _e71 = t_2;
+                        if (_e71 < tokens_2) {
+                            uint _e75 = args.from_at;
+                            uint _e76 = t_2;
+                            uint _e80 = args.columns;
+                            uint _e85 = args.columns;
+                            uint _e86 = group_10;
+                            Eight _e87 = inputs(_e75 + ((first_2 + _e76) * _e80), _e85, _e86, arena, _buffer_sizes);
                             r_5 = 0u;
                             bool loop_init_15 = true;
                             while(true) {
                                 if (!loop_init_15) {
-                                    uint _e105 = r_5;
-                                    r_5 = _e105 + 1u;
+                                    uint _e106 = r_5;
+                                    r_5 = _e106 + 1u;
                                 }
                                 loop_init_15 = false;
-                                uint _e89 = r_5;
-                                if (_e89 < EACH) {
+                                uint _e90 = r_5;
+                                if (_e90 < EACH) {
                                 } else {
                                     break;
                                 }
                                 {
-                                    uint _e92 = r_5;
-                                    uint _e95 = t_2;
-                                    float _e98 = sums_3.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)];
-                                    uint _e99 = r_5;
-                                    Eight _e101 = weights_2.inner[metal::min(unsigned(_e99), 1u)];
-                                    float _e102 = dot_of(_e101, _e86);
-                                    sums_3.inner[metal::min(unsigned((_e92 * TOKENS) + _e95), 15u)] = _e98 + _e102;
+                                    uint _e93 = r_5;
+                                    uint _e96 = t_2;
+                                    float _e99 = sums_3.inner[metal::min(unsigned((_e93 * TOKENS) + _e96), 15u)];
+                                    uint _e100 = r_5;
+                                    Eight _e102 = weights_2.inner[metal::min(unsigned(_e100), 1u)];
+                                    float _e103 = dot_of(_e102, _e87);
+                                    sums_3.inner[metal::min(unsigned((_e93 * TOKENS) + _e96), 15u)] = _e99 + _e103;
                                 }
                             }
                         }
@@ -777,8 +780,8 @@ type_10 sums2_(
             }
         }
     }
-    type_10 _e113 = sums_3;
-    return _e113;
+    type_10 _e114 = sums_3;
+    return _e114;
 }
 
 struct main_Input {
@@ -828,7 +831,7 @@ struct main_Input {
     uint _e46 = which;
     if (_e46 == 0u) {
         Part _e49 = part;
-        type_10 _e50 = sums0_(_e49, row_9, lane_3, first_4, arena, weights0_, args, _buffer_sizes);
+        type_10 _e50 = sums0_(_e49, row_9, lane_3, first_4, thread_, arena, weights0_, args, _buffer_sizes);
         sums = _e50;
     }
     uint _e51 = which;
@@ -836,7 +839,7 @@ struct main_Input {
         Part _e56 = args.part1_;
         part = _e56;
         Part _e57 = part;
-        type_10 _e58 = sums1_(_e57, row_9, lane_3, first_4, arena, weights1_, args, _buffer_sizes);
+        type_10 _e58 = sums1_(_e57, row_9, lane_3, first_4, thread_, arena, weights1_, args, _buffer_sizes);
         sums = _e58;
     }
     uint _e59 = which;
@@ -844,7 +847,7 @@ struct main_Input {
         Part _e64 = args.part2_;
         part = _e64;
         Part _e65 = part;
-        type_10 _e66 = sums2_(_e65, row_9, lane_3, first_4, arena, weights2_, args, _buffer_sizes);
+        type_10 _e66 = sums2_(_e65, row_9, lane_3, first_4, thread_, arena, weights2_, args, _buffer_sizes);
         sums = _e66;
     }
     bool loop_init_16 = true;
