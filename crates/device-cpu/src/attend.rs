@@ -13,6 +13,8 @@ mod bytes;
 mod numbers;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+pub mod tiles;
 
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
@@ -21,6 +23,7 @@ use half::f16;
 use kauri_arch::{Attention, Latent};
 use kauri_device::{Batch, Plan, Sequence, Weight, formula};
 
+use crate::aligned::Aligned;
 use crate::cache::bytes::{BLOCK, Nibble, Octet};
 use crate::cache::{Cache, Kept, Places};
 use crate::detect::Kernels;
@@ -75,9 +78,12 @@ pub struct Tile {
 /// One worker's memory.
 pub struct Scratch {
     /// (rows, segment): scores, then their exponentials.
-    scores: Vec<f32>,
+    scores: Aligned<f32>,
     /// What attention over bytes needs besides.
     bytes: bytes::Scratch,
+    /// What it needs besides with tile registers.
+    #[cfg(target_arch = "x86_64")]
+    tiles: tiles::Scratch,
     /// The positions that each row sees.
     seen: [Range<usize>; ROWS],
     /// The segment in progress.
@@ -93,7 +99,7 @@ pub struct Scratch {
 /// What some positions give the rows of a tile.
 struct Part {
     /// Sums of values: (rows, width), over the exponentials' largest.
-    values: Vec<f32>,
+    values: Aligned<f32>,
     softmax: Softmax,
     /// What an exponential of one counts for in both sums.
     unit: f32,
@@ -144,10 +150,12 @@ impl Scratch {
     pub fn new(plan: &Plan, head_dim: usize) -> Self {
         let width = padded(head_dim);
         let segments = (plan.pages as usize * plan.page_tokens as usize).div_ceil(SEGMENT);
-        let part = || Part { values: vec![0.0; ROWS * width], softmax: Softmax::NOTHING, unit: 1.0 };
+        let part = || Part { values: Aligned::new(ROWS * width), softmax: Softmax::NOTHING, unit: 1.0 };
         Self {
-            scores: vec![0.0; ROWS * SEGMENT],
+            scores: Aligned::new(ROWS * SEGMENT),
             bytes: bytes::Scratch::new(width),
+            #[cfg(target_arch = "x86_64")]
+            tiles: tiles::Scratch::new(width),
             seen: std::array::from_fn(|_| 0..0),
             part: part(),
             total: part(),

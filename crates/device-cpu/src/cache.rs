@@ -18,6 +18,7 @@ use half::slice::HalfFloatSliceExt;
 use kauri_device::memory::Run;
 use kauri_device::{Batch, CacheType, DeviceError, Plan};
 
+use crate::aligned::Aligned;
 use crate::detect::Kernels;
 use crate::pool::{Disjoint, Pool};
 use crate::vector::Vector;
@@ -44,9 +45,9 @@ pub enum Kept {
     /// Rounded to half precision.
     F16(Numbers<Vec<f16>>),
     /// Rounded to bytes.
-    Q8_0(Bytes<Vec<u8>, Vec<f16>, Vec<f32>>),
+    Q8_0(Bytes<Aligned<u8>, Vec<f16>, Vec<f32>>),
     /// Rounded to half bytes.
-    Q4_0(Bytes<Vec<u8>, Vec<f16>, Vec<f32>>),
+    Q4_0(Bytes<Aligned<u8>, Vec<f16>, Vec<f32>>),
 }
 
 /// Keys and values as numbers, of all heads or of one.

@@ -7,6 +7,7 @@
 mod aarch64;
 mod activation;
 mod adapters;
+mod aligned;
 mod attend;
 mod cache;
 mod ceilings;

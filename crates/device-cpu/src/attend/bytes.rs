@@ -19,14 +19,15 @@ use std::hint::black_box;
 use std::ops::Range;
 
 use super::{ROWS, SEGMENT, Task, Tile, lanes, padded};
+use crate::aligned::Aligned;
 use crate::cache::bytes::{BLOCK, Bytes, Packed, Rounding, TOGETHER, Vectors, part};
 use crate::cache::{Places, SIDE};
 use crate::vector::{self, Vector};
 
 /// Neighbouring positions whose weights share a scale.
-const GROUP: usize = 32;
+pub(super) const GROUP: usize = 32;
 /// Groups of a segment.
-const GROUPS: usize = SEGMENT / GROUP;
+pub(super) const GROUPS: usize = SEGMENT / GROUP;
 /// The logarithm of 255 to the base of two: a group's largest weight becomes 255.
 const LOG2_255: f32 = 7.994_353_4;
 
@@ -35,15 +36,15 @@ pub struct Scratch {
     /// A row, padded.
     pub row: Vec<f32>,
     /// The queries of a tile: (rows, width).
-    queries: Vec<i8>,
+    pub(super) queries: Aligned<i8>,
     /// (rows, blocks): scales of the queries, and of the scores.
-    scales: Vec<f32>,
+    pub(super) scales: Vec<f32>,
     /// (rows, blocks): what a product starts from, so that the unsigned zero of keys counts as zero.
-    starts: Vec<i32>,
+    pub(super) starts: Vec<i32>,
     /// (rows, segment): weights as bytes.
     weights: Vec<u8>,
     /// The largest score of each group, minus infinity where nothing is seen: (rows, groups and as many again).
-    most: [[f32; SIDE]; ROWS],
+    pub(super) most: [[f32; SIDE]; ROWS],
     /// What a step of each group's weights stands for.
     steps: [[f32; SIDE]; ROWS],
 }
@@ -53,7 +54,7 @@ impl Scratch {
     pub fn new(width: usize) -> Self {
         Self {
             row: vec![0.0; width],
-            queries: vec![0; ROWS * width],
+            queries: Aligned::new(ROWS * width),
             scales: vec![0.0; ROWS * width / BLOCK],
             starts: vec![0; ROWS * width / BLOCK],
             weights: vec![0; ROWS * SEGMENT],
@@ -65,26 +66,27 @@ impl Scratch {
 
 /// One group of a segment.
 #[derive(Clone, Copy, Default)]
-struct Group {
+pub(super) struct Group {
     /// Its number in the segment.
-    number: usize,
+    pub(super) number: usize,
     /// Its first position.
-    position: usize,
+    pub(super) position: usize,
     /// The places of its first and of its second sixteen positions.
-    places: [usize; 2],
+    pub(super) places: [usize; 2],
 }
 
 impl Group {
-    /// `last` is a position that is stored: for those behind its sixteen, which no row sees, others are read.
+    /// `seen` are positions that are stored, at least one: for sixteens outside, which no row sees, others are read.
     #[inline(always)]
-    fn at(position: usize, last: usize, places: &Places<'_>) -> Self {
-        let second = (position + SIDE).min(last / SIDE * SIDE);
-        Self { number: position % SEGMENT / GROUP, position, places: [places.of(position), places.of(second)] }
+    pub(super) fn at(position: usize, seen: &Range<usize>, places: &Places<'_>) -> Self {
+        let (first, last) = (seen.start / SIDE * SIDE, (seen.end - 1) / SIDE * SIDE);
+        let places = [position, position + SIDE].map(|sixteen| places.of(sixteen.clamp(first, last)));
+        Self { number: position % SEGMENT / GROUP, position, places }
     }
 
     /// Whether a row sees all of it.
     #[inline(always)]
-    fn is_seen_by(&self, seen: &Range<usize>) -> bool {
+    pub(super) fn is_seen_by(&self, seen: &Range<usize>) -> bool {
         seen.start <= self.position && self.position + GROUP <= seen.end
     }
 
@@ -145,7 +147,7 @@ pub unsafe fn segment<V: Vector, P: Packed>(
     let mut groups = [Group::default(); GROUPS];
     let groups = &mut groups[..positions.len()];
     for (group, position) in groups.iter_mut().zip(positions) {
-        *group = Group::at(position, range.end - 1, &places);
+        *group = Group::at(position, &range, &places);
     }
     // SAFETY: the caller's contract is the same, and the tile has as many rows.
     unsafe {
@@ -197,7 +199,7 @@ pub unsafe fn segment<V: Vector, P: Packed>(
 /// # Safety
 /// As [`segment`]; the tile has the rows.
 #[inline(always)]
-unsafe fn score<V: Vector, P: Packed, const R: usize>(
+pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize>(
     task: &Task<'_>,
     row: usize,
     group: Group,
@@ -265,7 +267,7 @@ unsafe fn score<V: Vector, P: Packed, const R: usize>(
 /// # Safety
 /// As [`segment`].
 #[inline(always)]
-unsafe fn mask<V: Vector>(
+pub(super) unsafe fn mask<V: Vector>(
     task: &Task<'_>,
     row: usize,
     groups: &[Group],
@@ -466,7 +468,7 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
 /// # Safety
 /// The CPU has the instructions of `V`; four bytes can be read.
 #[inline(always)]
-unsafe fn word<V: Vector>(from: *const u8) -> V::Bytes {
+pub(super) unsafe fn word<V: Vector>(from: *const u8) -> V::Bytes {
     // SAFETY: the caller's contract is the same.
     unsafe { V::word(u32::from_le_bytes(from.cast::<[u8; 4]>().read())) }
 }

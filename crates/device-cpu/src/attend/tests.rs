@@ -1,6 +1,8 @@
 //! Attention on every instruction set against the formula in `f64` on what the cache gives back, and against itself: the same
 //! bits on any number of threads, in any batch, however a prompt is cut, whatever lies in places that nobody wrote.
 
+mod speed;
+
 use kauri_arch::{Attention, Linear};
 use kauri_device::conformance::Random;
 use kauri_device::{Batch, CacheType, Matrix, Plan, Weight};
@@ -22,6 +24,7 @@ struct Case {
     kv_heads: usize,
     head_dim: usize,
     tokens: usize,
+    side_by_side: bool,
     window_tokens: Option<u32>,
     soft_cap: Option<f32>,
     alibi: Option<f32>,
@@ -43,6 +46,7 @@ impl Case {
             kv_heads,
             head_dim,
             tokens,
+            side_by_side: false,
             window_tokens: None,
             soft_cap: None,
             alibi: None,
@@ -102,9 +106,10 @@ impl Case {
         }
     }
 
-    /// Every other page, in an order of its own.
+    /// Every other page, in an order of its own, unless all are to stand side by side.
     fn pages(&self) -> Vec<u32> {
-        (0..=self.tokens as u32 / PAGE_TOKENS).rev().map(|page| 2 * page + 1).collect()
+        let pages = 0..=self.tokens as u32 / PAGE_TOKENS;
+        if self.side_by_side { pages.collect() } else { pages.rev().map(|page| 2 * page + 1).collect() }
     }
 }
 
@@ -324,7 +329,7 @@ fn outlying_channels_are_bearable() {
 #[test]
 fn the_same_bits_on_any_threads_and_however_the_prompt_is_cut() {
     for cache in TYPES {
-        for (heads, kv_heads, window_tokens) in [(2, 1, None), (6, 2, Some(300)), (3, 3, None)] {
+        for (heads, kv_heads, window_tokens) in [(2, 1, None), (6, 2, Some(300)), (3, 3, None), (4, 1, None)] {
             let case = Case { window_tokens, ..Case::new(cache, [heads, kv_heads, 40], 790) };
             let isa = Isa::best();
             let whole = Bench::new(&case, isa, 1).run(&[]);

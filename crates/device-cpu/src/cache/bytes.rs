@@ -20,6 +20,7 @@ use half::slice::HalfFloatSliceExt;
 use kauri_device::memory::Run;
 
 use super::{New, SIDE, copy_part, part_of};
+use crate::aligned::Aligned;
 use crate::pool::Disjoint;
 use crate::vector::Vector;
 
@@ -190,14 +191,14 @@ impl Packed for Nibble {
     }
 }
 
-impl Bytes<Vec<u8>, Vec<f16>, Vec<f32>> {
+impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
     /// Room for `places` tokens of `heads` heads of `head_dim` values.
     pub fn new<P: Packed>(heads: usize, places: usize, head_dim: usize) -> Self {
         let (blocks, vectors) = (head_dim.div_ceil(BLOCK), heads * places);
         Self {
-            keys: vec![0; vectors * blocks * P::BYTES],
+            keys: Aligned::new(vectors * blocks * P::BYTES),
             key_scales: vec![f16::ZERO; vectors * blocks],
-            values: vec![0; vectors * blocks * P::BYTES],
+            values: Aligned::new(vectors * blocks * P::BYTES),
             logarithms: vec![0.0; vectors],
             inverses: vec![0.0; vectors],
             blocks,

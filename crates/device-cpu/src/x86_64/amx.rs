@@ -16,11 +16,12 @@ use std::sync::OnceLock;
 
 use kauri_formats::Quant;
 
+use crate::attend::tiles;
 use crate::detect::Compiled;
 use crate::x86_64::avx512::{self, Avx512};
 
 /// The vectors beside tiles.
-type Beside = Avx512<true>;
+pub type Beside = Avx512<true>;
 
 /// The kernels of AVX-512, with tiles where they are quicker.
 pub static KERNELS: Compiled = Compiled {
@@ -30,6 +31,7 @@ pub static KERNELS: Compiled = Compiled {
         _ => bytes::strips(quant, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
     },
     split: brains::split,
+    attend: tiles::attend,
     ..avx512::KERNELS
 };
 
@@ -38,7 +40,7 @@ const ENOUGH: usize = 24;
 /// Rows of a tile register.
 const ROWS: usize = 16;
 /// Bytes of a row.
-const ROW_BYTES: usize = 64;
+pub const ROW_BYTES: usize = 64;
 /// Columns of brain floating-point numbers that a tile holds of a row.
 const BRAINS: usize = ROW_BYTES / 2;
 /// Pairs of them: rows of a tile of activations.
@@ -88,7 +90,7 @@ unsafe fn has_state(state: u64) -> bool {
 
 /// How the eight tile registers are used: rows and bytes of a row of each.
 #[repr(C, align(64))]
-struct Shape {
+pub struct Shape {
     palette: u8,
     start_row: u8,
     reserved: [u8; 14],
@@ -98,7 +100,7 @@ struct Shape {
 
 impl Shape {
     /// Registers of so many rows of so many bytes.
-    fn new(registers: [(usize, usize); 8]) -> Self {
+    pub fn new(registers: [(usize, usize); 8]) -> Self {
         let mut shape = Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
         for (index, (rows, row_bytes)) in registers.into_iter().enumerate() {
             assert!(rows <= ROWS && row_bytes <= ROW_BYTES, "{rows} rows of {row_bytes} bytes");
@@ -112,7 +114,7 @@ impl Shape {
     ///
     /// # Safety
     /// The CPU has tiles, and every register has rows and bytes; [`release`] follows before the thread does other work.
-    unsafe fn take(&self) {
+    pub unsafe fn take(&self) {
         // SAFETY: 64 bytes are read of the shape; tile registers are the caller's.
         unsafe { asm!("ldtilecfg [{}]", in(reg) self, options(nostack, readonly)) };
     }
@@ -122,7 +124,7 @@ impl Shape {
 ///
 /// # Safety
 /// The CPU has tiles.
-unsafe fn release() {
+pub unsafe fn release() {
     // SAFETY: by the caller's word.
     unsafe { asm!("tilerelease", options(nostack, nomem)) };
 }

@@ -1,0 +1,80 @@
+//! Memory that begins with a cache line, so that no vector and no row of a tile register in it lies in two.
+
+use std::ops::{Deref, DerefMut};
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
+/// So many zeros, which take no memory before they are written: an allocator that is asked for whole lines writes them at once.
+pub struct Aligned<T> {
+    /// With room before and behind.
+    all: Vec<T>,
+    start: usize,
+    count: usize,
+}
+
+/// A number whose zero is all zero bits.
+pub trait Zero: Copy {
+    /// So many of them: `vec!` asks the system for zeros only where it is told the number itself.
+    fn zeros(count: usize) -> Vec<Self>;
+}
+
+impl Zero for u8 {
+    fn zeros(count: usize) -> Vec<Self> {
+        vec![0; count]
+    }
+}
+
+impl Zero for i8 {
+    fn zeros(count: usize) -> Vec<Self> {
+        vec![0; count]
+    }
+}
+
+impl Zero for f32 {
+    fn zeros(count: usize) -> Vec<Self> {
+        vec![0.0; count]
+    }
+}
+
+impl<T: Zero> Aligned<T> {
+    /// `count` zeros.
+    pub fn new(count: usize) -> Self {
+        let all = T::zeros(count + LINE_BYTES / size_of::<T>());
+        // Never more than a line, where elements are of a power of two; nothing is lost but speed if it is not told.
+        let start = all.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / size_of::<T>());
+        Self { all, start, count }
+    }
+}
+
+impl<T> Deref for Aligned<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        &self.all[self.start..][..self.count]
+    }
+}
+
+impl<T> DerefMut for Aligned<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.all[self.start..][..self.count]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_begins_with_a_line() {
+        for count in [0, 1, 63, 64, 1000, 100_000] {
+            let (bytes, mut floats) = (Aligned::<u8>::new(count), Aligned::<f32>::new(count));
+            assert_eq!((bytes.len(), bytes.as_ptr() as usize % LINE_BYTES), (count, 0));
+            assert_eq!((floats.len(), floats.as_ptr() as usize % LINE_BYTES), (count, 0));
+            floats.fill(1.0);
+            assert!(bytes.iter().all(|&byte| byte == 0) && floats.iter().all(|&float| float == 1.0));
+        }
+    }
+}

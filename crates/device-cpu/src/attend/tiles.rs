@@ -1,0 +1,694 @@
+//! Attention over keys and values kept as bytes, by tile registers.
+//!
+//! *Scores* are those of [`super::bytes`], to the bit: a register adds up a block of 32 channels for sixteen rows and sixteen
+//! positions, exactly, and is emptied, since each block of a key has a scale; scales meet the sums in the same order.
+//!
+//! *Weights* are rounded to two bytes, under one scale for the whole segment: half a step is a 131,070th of the largest, where
+//! a byte under its group's scale is off by up to a 510th of the group's. So nothing is scaled between the positions of a
+//! segment, and a register adds up all of them, the upper bytes' products beside the lower ones', before it is emptied.
+//!
+//! A few rows meet vectors instead of tiles. The sums of a segment are integers either way: the same bits.
+
+use std::arch::asm;
+use std::arch::x86_64::{
+    __m512, __m512i, _mm256_loadu_si256, _mm512_add_ps, _mm512_and_si512, _mm512_cvtepi32_ps, _mm512_cvtph_ps,
+    _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_max_ps, _mm512_mul_ps,
+    _mm512_packus_epi16, _mm512_packus_epi32, _mm512_permutexvar_epi32, _mm512_reduce_add_ps, _mm512_reduce_max_ps,
+    _mm512_reduce_ps, _mm512_scalef_ps, _mm512_set1_epi16, _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_ps,
+    _mm512_setzero_si512, _mm512_srli_epi16, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_ps,
+};
+use std::f32::consts::{LN_2, LOG2_E};
+use std::hint::black_box;
+use std::ops::Range;
+
+use half::f16;
+
+use super::bytes::{self, GROUP, GROUPS, Group, word};
+use super::{ROWS, SEGMENT, Task, Tile, lanes};
+use crate::cache::SIDE;
+use crate::cache::bytes::{BLOCK, Bytes, Nibble, Octet, Packed, TOGETHER};
+use crate::product::Line;
+use crate::vector::Vector;
+use crate::x86_64::amx::{Beside, ROW_BYTES, Shape, release};
+
+/// Keys and values of one head.
+type Head<'a> = Bytes<&'a [u8], &'a [f16], &'a [f32]>;
+
+/// Rows from which on tiles are quicker than vectors.
+const ENOUGH: usize = 5;
+/// Groups whose positions are bytes of one row of a register.
+const TOGETHER_GROUPS: usize = ROW_BYTES / GROUP;
+/// Positions of those.
+const CHUNK: usize = TOGETHER_GROUPS * GROUP;
+/// Sixteens of positions in them.
+const SIDES: usize = CHUNK / SIDE;
+/// Lines of a row's weights: upper bytes or lower ones.
+const WEIGHT_LINES: usize = SEGMENT / ROW_BYTES;
+/// The largest weight.
+const UNIT: f32 = 65535.0;
+
+/// One worker's memory.
+pub struct Scratch {
+    /// What the registers start from, so that the unsigned zero of keys counts as zero: (blocks, rows, 16 times the same).
+    starts: Vec<Line>,
+    /// What they are emptied to: (sixteens of positions, blocks, rows), or four of sixteen rows.
+    sums: Vec<Line>,
+    /// Upper bytes of all weights, then lower ones: (rows, segment) each.
+    weights: Vec<Line>,
+    /// Keys of a chunk as bytes, where they are kept as less: (sixteens of positions, channels / 4, 16, 4).
+    keys: Vec<Line>,
+    /// Values of a segment as bytes, where they are kept as less or where the positions of a chunk do not stand side by side:
+    /// (positions / 4, channels, 4).
+    values: Vec<Line>,
+}
+
+impl Scratch {
+    /// For heads of up to `width` values, a whole number of blocks.
+    pub fn new(width: usize) -> Self {
+        let lines = |bytes: usize| vec![Line([0; SIDE]); bytes / ROW_BYTES];
+        let blocks = width / BLOCK;
+        Self {
+            starts: lines(blocks * ROWS * ROW_BYTES),
+            sums: lines(SIDES * blocks * ROWS * ROW_BYTES),
+            weights: lines(2 * ROWS * SEGMENT),
+            keys: lines(CHUNK * width),
+            values: lines(SEGMENT * width),
+        }
+    }
+}
+
+/// A tile of attention on a CPU with tile registers.
+///
+/// # Safety
+/// The CPU has AMX; no other worker writes the rows of the tile.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
+pub unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch) {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        match &task.cache.kept {
+            super::Kept::F32(_) | super::Kept::F16(_) => super::tile::<Beside>(task, tile, scratch),
+            super::Kept::Q8_0(cache) => of_bytes::<Octet>(task, tile, scratch, &cache.head::<Octet>(tile.kv_head)),
+            super::Kept::Q4_0(cache) => of_bytes::<Nibble>(task, tile, scratch, &cache.head::<Nibble>(tile.kv_head)),
+        }
+    }
+}
+
+/// The same for keys and values kept as bytes.
+///
+/// # Safety
+/// As [`attend`].
+#[inline(always)]
+unsafe fn of_bytes<P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch, cache: &Head<'_>) {
+    task.begin(tile, scratch);
+    let count = tile.rows.len();
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        bytes::prepare::<Beside, P>(task, tile, scratch);
+        scratch.total.unit = UNIT;
+        ask_for_next(task, tile);
+        if count >= ENOUGH {
+            let starts = &scratch.bytes.starts[..count * cache.blocks];
+            for (index, &start) in starts.iter().enumerate() {
+                let (row, block) = (index / cache.blocks, index % cache.blocks);
+                scratch.tiles.starts[block * ROWS + row] = Line([start as u32; SIDE]);
+            }
+        }
+        for segment in tile.segments.clone() {
+            of_segment::<P>(task, tile, segment, scratch, cache);
+            task.take(tile, segment, scratch);
+        }
+        if count >= ENOUGH {
+            release();
+        }
+    }
+    task.end(tile, scratch);
+}
+
+/// Asks for the queries of the tile behind, which are as many lines as a tile's own and as far apart as tokens are.
+///
+/// # Safety
+/// The CPU has the instructions of [`Beside`].
+#[inline(always)]
+unsafe fn ask_for_next(task: &Task<'_>, tile: &Tile) {
+    let rows = tile.rows.end..task.sequence(tile).tokens.len() * task.group();
+    for row in rows.take(ROWS) {
+        for numbers in task.query(tile, row).chunks(ROW_BYTES / size_of::<f32>()) {
+            // SAFETY: the caller's contract is the same.
+            unsafe { Beside::prefetch(numbers.as_ptr().cast()) };
+        }
+    }
+}
+
+/// Computes what a segment gives the rows of a tile.
+///
+/// # Safety
+/// As [`attend`]; the queries are prepared.
+#[inline(always)]
+unsafe fn of_segment<P: Packed>(
+    task: &Task<'_>,
+    tile: &Tile,
+    segment: usize,
+    scratch: &mut super::Scratch,
+    cache: &Head<'_>,
+) {
+    let (count, places) = (tile.rows.len(), task.places(tile));
+    // Rows are in the order of their positions.
+    let (start, end) = (scratch.seen[0].start, scratch.seen[count - 1].end);
+    let range = start.max(segment * SEGMENT)..end.min((segment + 1) * SEGMENT);
+    let positions = (range.start / CHUNK * CHUNK..range.end.next_multiple_of(CHUNK)).step_by(GROUP);
+    let mut groups = [Group::default(); GROUPS];
+    let groups = &mut groups[..positions.len()];
+    for (group, position) in groups.iter_mut().zip(positions) {
+        *group = Group::at(position, &range, &places);
+    }
+    // SAFETY: the caller's contract is the same, and the tile has as many rows.
+    unsafe {
+        if count >= ENOUGH {
+            score::<P>(task, count, groups, scratch, cache);
+        } else {
+            for &group in groups.iter() {
+                let mut row = 0;
+                while row < count {
+                    row += match count - row {
+                        4.. => bytes::score::<Beside, P, 4>(task, row, group, scratch, cache),
+                        2.. => bytes::score::<Beside, P, 2>(task, row, group, scratch, cache),
+                        _ => bytes::score::<Beside, P, 1>(task, row, group, scratch, cache),
+                    };
+                }
+            }
+        }
+        // Step by step for all rows: what one step of a row waits for is done while others are.
+        for row in 0..count {
+            if task.attention.soft_cap.is_some() || !is_seen(&scratch.seen[row], groups) {
+                bytes::mask::<Beside>(task, row, groups, scratch, cache);
+            }
+            if let Some(first) = groups.first() {
+                let scores = &mut scratch.scores[row * SEGMENT + first.number * GROUP..][..groups.len() * GROUP];
+                task.lean(tile, row, scores, first.position, LOG2_E);
+            }
+            find_most(row, groups, scratch);
+        }
+        for row in 0..count {
+            weigh(row, groups, scratch, cache);
+        }
+        if count >= ENOUGH {
+            mix::<P>(count, groups, scratch, cache);
+        } else {
+            let mut row = 0;
+            while row < count {
+                row += match count - row {
+                    4.. => mix_few::<P, 4, 2>(row, groups, scratch, cache),
+                    2.. => mix_few::<P, 2, 4>(row, groups, scratch, cache),
+                    _ => mix_few::<P, 1, 8>(row, groups, scratch, cache),
+                };
+            }
+        }
+    }
+}
+
+/// Whether a row sees all of some groups, one behind the other.
+#[inline(always)]
+fn is_seen(seen: &Range<usize>, groups: &[Group]) -> bool {
+    let (Some(first), Some(last)) = (groups.first(), groups.last()) else { return true };
+    first.is_seen_by(seen) && last.is_seen_by(seen)
+}
+
+/// The registers of [`score`]: four of sums, two of keys, of queries, and one that is not used.
+fn registers_of_scores() -> Shape {
+    let (sums, keys, queries) = ((ROWS, ROW_BYTES), (BLOCK / 4, ROW_BYTES), (ROWS, BLOCK));
+    Shape::new([sums, sums, sums, sums, keys, keys, queries, queries])
+}
+
+/// The scores of all queries with some groups, whoever sees them: as [`bytes::score`] has them, to the bit.
+///
+/// # Safety
+/// As [`attend`]; starts are prepared.
+#[inline(always)]
+unsafe fn score<P: Packed>(
+    task: &Task<'_>,
+    count: usize,
+    groups: &[Group],
+    scratch: &mut super::Scratch,
+    cache: &Head<'_>,
+) {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        registers_of_scores().take();
+        for chunk in groups.as_chunks::<TOGETHER_GROUPS>().0 {
+            multiply::<P>(chunk, scratch, cache);
+            let mut first = 0;
+            while first < cache.blocks {
+                first += match cache.blocks - first {
+                    4.. => scale::<4>(task, count, chunk, first, scratch, cache),
+                    3 => scale::<3>(task, count, chunk, first, scratch, cache),
+                    2 => scale::<2>(task, count, chunk, first, scratch, cache),
+                    _ => scale::<1>(task, count, chunk, first, scratch, cache),
+                };
+            }
+        }
+    }
+}
+
+/// Multiplies all queries with the keys of a chunk: (sixteens of positions, blocks, rows).
+///
+/// # Safety
+/// As [`attend`]; starts are prepared, and this thread has the [`registers_of_scores`].
+#[inline(always)]
+unsafe fn multiply<P: Packed>(chunk: &[Group; TOGETHER_GROUPS], scratch: &mut super::Scratch, cache: &Head<'_>) {
+    let (blocks, tiles) = (cache.blocks, &mut scratch.tiles);
+    let tile = ROWS * ROW_BYTES;
+    let (mut keys, room) = ([std::ptr::null::<u8>(); SIDES], blocks * (BLOCK / 4));
+    for side in 0..SIDES {
+        let place = chunk[side / 2].places[side % 2];
+        // SAFETY: the caller's contract is the same.
+        keys[side] = unsafe { keys_of::<P>(place, &mut tiles.keys[side * room..][..room], cache) };
+    }
+    assert!(tiles.sums.len() >= SIDES * blocks * ROWS && tiles.starts.len() >= blocks * ROWS, "room for products");
+    assert!(scratch.bytes.queries.len() >= ROWS * blocks * BLOCK, "queries of a tile");
+    for block in 0..blocks {
+        // The sums of a product leave their register while the next product is under way.
+        // SAFETY: registers have the shapes of what is loaded and stored: a block of queries, of starts, and of the keys of
+        // sixteen positions; sums have room for four tiles of each block, which lie all blocks apart.
+        unsafe {
+            asm!(
+                "tileloadd tmm6, [{queries} + {width}]",
+                "tileloadd tmm0, [{starts} + {line}]",
+                "tileloadd tmm4, [{a} + {line}]",
+                "tdpbsud tmm0, tmm6, tmm4",
+                "tileloadd tmm1, [{starts} + {line}]",
+                "tileloadd tmm5, [{b} + {line}]",
+                "tdpbsud tmm1, tmm6, tmm5",
+                "tilestored [{sums} + {line}], tmm0",
+                "tileloadd tmm2, [{starts} + {line}]",
+                "tileloadd tmm4, [{c} + {line}]",
+                "tdpbsud tmm2, tmm6, tmm4",
+                "add {sums}, {next}",
+                "tilestored [{sums} + {line}], tmm1",
+                "tileloadd tmm3, [{starts} + {line}]",
+                "tileloadd tmm5, [{d} + {line}]",
+                "tdpbsud tmm3, tmm6, tmm5",
+                "add {sums}, {next}",
+                "tilestored [{sums} + {line}], tmm2",
+                "add {sums}, {next}",
+                "tilestored [{sums} + {line}], tmm3",
+                queries = in(reg) scratch.bytes.queries.as_ptr().add(block * BLOCK),
+                width = in(reg) blocks * BLOCK,
+                starts = in(reg) tiles.starts.as_ptr().add(block * ROWS),
+                a = in(reg) keys[0].add(block * BLOCK * SIDE),
+                b = in(reg) keys[1].add(block * BLOCK * SIDE),
+                c = in(reg) keys[2].add(block * BLOCK * SIDE),
+                d = in(reg) keys[3].add(block * BLOCK * SIDE),
+                sums = inout(reg) tiles.sums.as_mut_ptr().add(block * ROWS) => _,
+                next = in(reg) blocks * tile,
+                line = in(reg) ROW_BYTES,
+                options(nostack)
+            );
+        }
+    }
+}
+
+/// The places of the sixteens of a chunk.
+#[inline(always)]
+fn places_of(chunk: &[Group; TOGETHER_GROUPS]) -> [usize; SIDES] {
+    let [first, second] = chunk;
+    [first.places[0], first.places[1], second.places[0], second.places[1]]
+}
+
+/// Whether sixteens of places stand side by side.
+#[inline(always)]
+fn are_neighbours(places: [usize; SIDES]) -> bool {
+    let first = places[0];
+    places == [first, first + SIDE, first + 2 * SIDE, first + 3 * SIDE]
+}
+
+/// The keys of sixteen places as unsigned bytes: (blocks, channels / 4, 16, 4). Where they are kept as less they are unpacked to
+/// `room`.
+///
+/// # Safety
+/// The CPU has the instructions of [`Beside`]; the place begins sixteen.
+#[inline(always)]
+unsafe fn keys_of<P: Packed>(place: usize, room: &mut [Line], cache: &Head<'_>) -> *const u8 {
+    let keys = &cache.keys[place * cache.blocks * P::BYTES..][..SIDE * cache.blocks * P::BYTES];
+    if P::BYTES == BLOCK {
+        return keys.as_ptr();
+    }
+    for (block, lines) in room.as_chunks_mut::<{ BLOCK / 4 }>().0.iter_mut().enumerate() {
+        for four in 0..BLOCK / 4 {
+            // SAFETY: one of the blocks of sixteen keys, and a line of its own.
+            unsafe {
+                let bytes = P::keys::<Beside>(keys.as_ptr().add(block * SIDE * P::BYTES), four);
+                _mm512_storeu_si512(std::ptr::from_mut(&mut lines[four]).cast(), bytes);
+            }
+        }
+    }
+    room.as_ptr().cast()
+}
+
+/// Takes the products of blocks from `first` on, `B` of them, to the scores of a chunk. Gives back `B`.
+///
+/// # Safety
+/// As [`attend`]; the products are there.
+#[inline(always)]
+unsafe fn scale<const B: usize>(
+    task: &Task<'_>,
+    count: usize,
+    chunk: &[Group; TOGETHER_GROUPS],
+    first: usize,
+    scratch: &mut super::Scratch,
+    cache: &Head<'_>,
+) -> usize {
+    let (blocks, capped) = (cache.blocks, task.attention.soft_cap.is_some());
+    let places = places_of(chunk);
+    let sums = &scratch.tiles.sums[..SIDES * blocks * ROWS];
+    let scales = &scratch.bytes.scales[..count * blocks];
+    let scores = &mut scratch.scores[chunk[0].number * GROUP..][..(count - 1) * SEGMENT + CHUNK];
+    // SAFETY: whole sixteens of places, which lie in the store; lines of products; vectors of scores.
+    unsafe {
+        let mut steps = [[_mm512_setzero_ps(); B]; SIDES];
+        let mut begin = [_mm512_setzero_ps(); SIDES];
+        for side in 0..SIDES {
+            let from = &cache.key_scales[places[side] * blocks + first * SIDE..][..B * SIDE];
+            for b in 0..B {
+                steps[side][b] = _mm512_cvtph_ps(_mm256_loadu_si256(from.as_ptr().add(b * SIDE).cast()));
+            }
+            if !capped {
+                begin[side] = _mm512_loadu_ps(cache.logarithms[places[side]..][..SIDE].as_ptr());
+            }
+        }
+        for row in 0..count {
+            let to = scores.as_mut_ptr().add(row * SEGMENT);
+            let mut score = begin;
+            if first > 0 {
+                for side in 0..SIDES {
+                    score[side] = _mm512_loadu_ps(to.add(side * SIDE));
+                }
+            }
+            for b in 0..B {
+                let scale = _mm512_set1_ps(*scales.as_ptr().add(row * blocks + first + b));
+                for side in 0..SIDES {
+                    let sum = sums.as_ptr().add((side * blocks + first + b) * ROWS + row);
+                    let sum = _mm512_cvtepi32_ps(_mm512_loadu_si512(sum.cast()));
+                    score[side] = _mm512_fmadd_ps(sum, _mm512_mul_ps(steps[side][b], scale), score[side]);
+                }
+            }
+            for side in 0..SIDES {
+                _mm512_storeu_ps(to.add(side * SIDE), score[side]);
+            }
+        }
+    }
+    B
+}
+
+/// Finds the largest score of a row.
+///
+/// # Safety
+/// The CPU has the instructions of [`Beside`].
+#[inline(always)]
+unsafe fn find_most(row: usize, groups: &[Group], scratch: &mut super::Scratch) {
+    let scores = &scratch.scores[row * SEGMENT..][..SEGMENT];
+    // SAFETY: vectors lie inside the row.
+    unsafe {
+        let mut most = [_mm512_set1_ps(f32::NEG_INFINITY); SIDES];
+        for chunk in groups.as_chunks::<TOGETHER_GROUPS>().0 {
+            for side in 0..SIDES {
+                let score = _mm512_loadu_ps(scores.as_ptr().add(chunk[0].number * GROUP + side * SIDE));
+                most[side] = _mm512_max_ps(score, most[side]);
+            }
+        }
+        let most = _mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3]));
+        scratch.bytes.most[row][0] = _mm512_reduce_max_ps(most);
+    }
+}
+
+/// Turns the scores of a row into weights of two bytes, and sums them.
+///
+/// # Safety
+/// The CPU has the instructions of [`Beside`].
+#[inline(always)]
+unsafe fn weigh(row: usize, groups: &[Group], scratch: &mut super::Scratch, cache: &Head<'_>) {
+    let scores = &scratch.scores[row * SEGMENT..][..SEGMENT];
+    let (upper, lower) = scratch.tiles.weights.split_at_mut(ROWS * WEIGHT_LINES);
+    let (upper, lower) = (&mut upper[row * WEIGHT_LINES..], &mut lower[row * WEIGHT_LINES..]);
+    let (seen, most) = (&scratch.seen[row], scratch.bytes.most[row][0]);
+    scratch.part.softmax.most[row] = most * LN_2;
+    // SAFETY: vectors lie inside the row and inside sixteens of places; the CPU has the instructions.
+    unsafe {
+        let most = _mm512_set1_ps(most);
+        let mut sums = [_mm512_setzero_ps(); SIDES];
+        for chunk in groups.as_chunks::<TOGETHER_GROUPS>().0 {
+            let (whole, places) = (is_seen(seen, chunk), places_of(chunk));
+            let mut words = [_mm512_setzero_si512(); SIDES];
+            for side in 0..SIDES {
+                let at = side * SIDE;
+                let score = _mm512_loadu_ps(scores.as_ptr().add(chunk[0].number * GROUP + at));
+                let mut weight = power(_mm512_sub_ps(score, most));
+                let mut inverse = _mm512_loadu_ps(cache.inverses[places[side]..][..SIDE].as_ptr());
+                if !whole {
+                    // Where nothing is seen the difference is not a number; what lies in such places may be none.
+                    let (first, last) = lanes(seen, chunk[0].position + at, SIDE);
+                    weight = Beside::only(weight, first, last, _mm512_setzero_ps());
+                    inverse = Beside::only(inverse, first, last, _mm512_setzero_ps());
+                }
+                sums[side] = _mm512_fmadd_ps(weight, inverse, sums[side]);
+                words[side] = _mm512_cvtps_epi32(weight);
+            }
+            let number = chunk[0].number / TOGETHER_GROUPS;
+            let [high, low] = halves(words);
+            _mm512_storeu_si512(std::ptr::from_mut(&mut upper[number]).cast(), high);
+            _mm512_storeu_si512(std::ptr::from_mut(&mut lower[number]).cast(), low);
+        }
+        let sums = _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3]));
+        scratch.part.softmax.sums[row] = _mm512_reduce_add_ps(sums);
+    }
+}
+
+/// [`UNIT`] times `2^x`, for `x` up to zero, to three parts in a million: a polynomial of degree four, which is exact at whole
+/// numbers. Not under `2^-100` times it, nor where `x` is not a number.
+///
+/// # Safety
+/// The CPU has AVX-512 F and DQ.
+#[inline(always)]
+unsafe fn power(x: __m512) -> __m512 {
+    // SAFETY: arithmetic on values, under the caller's contract.
+    unsafe {
+        let x = _mm512_max_ps(x, _mm512_set1_ps(-100.0));
+        // What is over the next lower whole number.
+        let rest = _mm512_reduce_ps::<1>(x);
+        let mut p = _mm512_set1_ps(0.013_426_689 * UNIT);
+        for coefficient in [0.052_242_466, 0.241_280_21, 0.693_044_84, 1.0] {
+            p = _mm512_fmadd_ps(p, rest, _mm512_set1_ps(coefficient * UNIT));
+        }
+        _mm512_scalef_ps(p, x)
+    }
+}
+
+/// The upper and the lower bytes of 64 numbers under 65,536.
+///
+/// # Safety
+/// The CPU has AVX-512 F and BW.
+#[inline(always)]
+unsafe fn halves(words: [__m512i; SIDES]) -> [__m512i; 2] {
+    // SAFETY: arithmetic on values, under the caller's contract.
+    unsafe {
+        // Packing takes turns between its operands in each quarter.
+        let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        let (front, back) = (_mm512_packus_epi32(words[0], words[1]), _mm512_packus_epi32(words[2], words[3]));
+        let byte = _mm512_set1_epi16(0xff);
+        let upper = _mm512_packus_epi16(_mm512_srli_epi16::<8>(front), _mm512_srli_epi16::<8>(back));
+        let lower = _mm512_packus_epi16(_mm512_and_si512(front, byte), _mm512_and_si512(back, byte));
+        [_mm512_permutexvar_epi32(order, upper), _mm512_permutexvar_epi32(order, lower)]
+    }
+}
+
+/// The registers of [`mix`]: sums of upper and of lower bytes of sixteen channels, the same of the next, upper bytes, lower
+/// bytes, values of sixteen channels, those of the next.
+fn registers_of_values() -> Shape {
+    Shape::new([(ROWS, ROW_BYTES); 8])
+}
+
+/// What the values of a segment add up to, for all rows.
+///
+/// # Safety
+/// As [`attend`]; the weights are there.
+#[inline(always)]
+unsafe fn mix<P: Packed>(count: usize, groups: &[Group], scratch: &mut super::Scratch, cache: &Head<'_>) {
+    let (blocks, width) = (cache.blocks, cache.blocks * BLOCK);
+    let tiles = &mut scratch.tiles;
+    let chunks = groups.as_chunks::<TOGETHER_GROUPS>().0;
+    let mut values = [std::ptr::null(); SEGMENT / CHUNK];
+    for (index, (values, chunk)) in values.iter_mut().zip(chunks).enumerate() {
+        let room =
+            &mut tiles.values[index * blocks * CHUNK * BLOCK / ROW_BYTES..][..blocks * CHUNK * BLOCK / ROW_BYTES];
+        // SAFETY: the caller's contract is the same.
+        *values = unsafe { values_of::<P>(chunk, room, cache) };
+    }
+    assert!(
+        tiles.weights.len() >= 2 * ROWS * WEIGHT_LINES && tiles.sums.len() >= 4 * ROWS,
+        "room for weights and sums"
+    );
+    // SAFETY: registers have the shapes of what is loaded and stored: sixteen rows of weights, values of sixteen fours of positions,
+    // of which each block is two registers; sums have room for four tiles.
+    unsafe {
+        registers_of_values().take();
+        for block in 0..blocks {
+            asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem));
+            for (chunk, values) in chunks.iter().zip(values) {
+                asm!(
+                    "tileloadd tmm6, [{values} + {four}]",
+                    "tileloadd tmm4, [{weights} + {row}]",
+                    "tdpbusd tmm0, tmm4, tmm6",
+                    "tileloadd tmm5, [{weights} + {row} + {lower}]",
+                    "tdpbusd tmm1, tmm5, tmm6",
+                    "tileloadd tmm7, [{values} + {four} + 64]",
+                    "tdpbusd tmm2, tmm4, tmm7",
+                    "tdpbusd tmm3, tmm5, tmm7",
+                    values = in(reg) values.add(block * BLOCK * TOGETHER),
+                    four = in(reg) width * TOGETHER,
+                    weights = in(reg) tiles.weights.as_ptr().add(chunk[0].number / TOGETHER_GROUPS),
+                    row = in(reg) SEGMENT,
+                    lower = const ROWS * SEGMENT,
+                    options(nostack, readonly)
+                );
+            }
+            asm!(
+                "tilestored [{sums} + {line}], tmm0",
+                "tilestored [{sums} + {line} + 1024], tmm1",
+                "tilestored [{sums} + {line} + 2048], tmm2",
+                "tilestored [{sums} + {line} + 3072], tmm3",
+                sums = in(reg) tiles.sums.as_mut_ptr(), line = in(reg) ROW_BYTES, options(nostack)
+            );
+            for row in 0..count {
+                let to = scratch.part.values[row * width + block * BLOCK..][..BLOCK].as_mut_ptr();
+                for half in 0..2 {
+                    let sums = tiles.sums.as_ptr().add(half * 2 * ROWS + row);
+                    let (upper, lower) = (_mm512_loadu_si512(sums.cast()), _mm512_loadu_si512(sums.add(ROWS).cast()));
+                    _mm512_storeu_ps(to.add(half * SIDE), joined(upper, lower));
+                }
+            }
+        }
+    }
+}
+
+/// The values of a chunk as bytes: (positions / 4, channels, 4). Where they are kept as less, or do not stand side by side, they
+/// are brought to `room`.
+///
+/// # Safety
+/// The CPU has the instructions of [`Beside`].
+#[inline(always)]
+unsafe fn values_of<P: Packed>(chunk: &[Group; TOGETHER_GROUPS], room: &mut [Line], cache: &Head<'_>) -> *const u8 {
+    let (places, bytes) = (places_of(chunk), cache.blocks * P::BYTES);
+    if P::BYTES == BLOCK && are_neighbours(places) {
+        return cache.values[places[0] * bytes..][..CHUNK * bytes].as_ptr();
+    }
+    // Lines of sixteen channels and four positions, two to a block.
+    for (index, blocks) in room.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        let (four, block) = (index / cache.blocks, index % cache.blocks);
+        let from = (places[four / TOGETHER] + four % TOGETHER * TOGETHER) * bytes;
+        let from = &cache.values[from + block * P::BYTES * TOGETHER..][..P::BYTES * TOGETHER];
+        for half in 0..2 {
+            // SAFETY: one of the blocks of four values, and a line of its own.
+            unsafe {
+                let values = P::values::<Beside>(from.as_ptr(), half * SIDE);
+                _mm512_storeu_si512(std::ptr::from_mut(&mut blocks[half]).cast(), values);
+            }
+        }
+    }
+    room.as_ptr().cast()
+}
+
+/// The sum of products with weights, of those with their upper and with their lower bytes: both are exact as numbers.
+///
+/// # Safety
+/// The CPU has AVX-512 F.
+#[inline(always)]
+unsafe fn joined(upper: __m512i, lower: __m512i) -> __m512 {
+    // SAFETY: arithmetic on values, under the caller's contract.
+    unsafe { _mm512_fmadd_ps(_mm512_cvtepi32_ps(upper), _mm512_set1_ps(256.0), _mm512_cvtepi32_ps(lower)) }
+}
+
+/// What the values of a segment add up to for `R` rows from `row` on, by vectors; `C` of them at a time. Gives back `R`.
+///
+/// # Safety
+/// As [`attend`]; the weights are there, and the tile has the rows.
+#[inline(always)]
+unsafe fn mix_few<P: Packed, const R: usize, const C: usize>(
+    row: usize,
+    groups: &[Group],
+    scratch: &mut super::Scratch,
+    cache: &Head<'_>,
+) -> usize {
+    let vectors = cache.blocks * BLOCK / SIDE;
+    // SAFETY: the caller's contract is the same; vectors lie inside the width.
+    unsafe {
+        for vector in (0..vectors / C * C).step_by(C) {
+            mix_channels::<P, R, C>(row, groups, vector * SIDE, scratch, cache);
+        }
+        for vector in vectors / C * C..vectors {
+            mix_channels::<P, R, 1>(row, groups, vector * SIDE, scratch, cache);
+        }
+    }
+    R
+}
+
+/// The same for `C` vectors from channel `start` on.
+///
+/// # Safety
+/// As [`mix_few`]; the vectors lie inside the width.
+#[inline(always)]
+unsafe fn mix_channels<P: Packed, const R: usize, const C: usize>(
+    row: usize,
+    groups: &[Group],
+    start: usize,
+    scratch: &mut super::Scratch,
+    cache: &Head<'_>,
+) {
+    let width = cache.blocks * BLOCK;
+    // Bytes from four tokens to the next four, and from block to block.
+    let (next, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
+    let (upper, lower) = scratch.tiles.weights.split_at(ROWS * WEIGHT_LINES);
+    let (upper, lower) =
+        (&upper[row * WEIGHT_LINES..][..R * WEIGHT_LINES], &lower[row * WEIGHT_LINES..][..R * WEIGHT_LINES]);
+    // Not known to the compiler, which otherwise unrolls the loop over them and runs out of registers.
+    let fours = black_box(SIDE / TOGETHER);
+    // SAFETY: four fours of tokens follow each place, which begins sixteen; weights and sums lie in the scratch.
+    unsafe {
+        let mut sums = [[[_mm512_setzero_si512(); 2]; C]; R];
+        for group in groups {
+            for half in 0..2 {
+                let from = group.places[half] / TOGETHER * next;
+                debug_assert!(from + SIDE / TOGETHER * next <= cache.values.len());
+                let from = cache.values.as_ptr().add(from);
+                let at = group.number * GROUP + half * SIDE;
+                for four in 0..fours {
+                    // The channels that come after, so that memory is read in order.
+                    if start == 0 {
+                        for line in (C * ROW_BYTES * P::BYTES / BLOCK..next).step_by(ROW_BYTES) {
+                            Beside::prefetch(from.add(four * next + line).cast());
+                        }
+                    }
+                    let mut values = [_mm512_setzero_si512(); C];
+                    for c in 0..C {
+                        let channel = start + c * SIDE;
+                        values[c] =
+                            P::values::<Beside>(from.add(four * next + channel / BLOCK * block), channel % BLOCK);
+                    }
+                    for r in 0..R {
+                        let at = r * SEGMENT + at + four * TOGETHER;
+                        let upper = word::<Beside>(upper.as_ptr().cast::<u8>().add(at));
+                        let lower = word::<Beside>(lower.as_ptr().cast::<u8>().add(at));
+                        for c in 0..C {
+                            sums[r][c][0] = Beside::dot(sums[r][c][0], upper, values[c]);
+                            sums[r][c][1] = Beside::dot(sums[r][c][1], lower, values[c]);
+                        }
+                    }
+                }
+            }
+        }
+        for r in 0..R {
+            let to = scratch.part.values[(row + r) * width + start..][..C * SIDE].as_mut_ptr();
+            for c in 0..C {
+                _mm512_storeu_ps(to.add(c * SIDE), joined(sums[r][c][0], sums[r][c][1]));
+            }
+        }
+    }
+}
