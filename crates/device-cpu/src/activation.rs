@@ -40,6 +40,8 @@ pub struct Activations {
     tiles: Quantised,
     kinds: [Option<Correction>; KINDS],
     columns: usize,
+    /// How often it was started over.
+    begun: u64,
 }
 
 /// Activations as bytes.
@@ -129,7 +131,7 @@ impl Activations {
         let (numbers, thirds) =
             (vec![0.0; values], vec![Line([0; LANES_MAX]); (values.div_ceil(2) * THIRDS).div_ceil(LANES_MAX)]);
         let (bytes, tiles) = (Quantised::new(values, 0), Quantised::new(values, 1));
-        Self { numbers, thirds, bytes, tiles, kinds: [None; KINDS], columns: 0 }
+        Self { numbers, thirds, bytes, tiles, kinds: [None; KINDS], columns: 0, begun: 0 }
     }
 
     /// Starts over with other tokens of so many columns, and with these corrections; only columns that are a multiple of 32 may be quantised.
@@ -139,11 +141,18 @@ impl Activations {
     pub fn begin(&mut self, tokens: usize, columns: usize, kinds: impl Iterator<Item = Correction>) {
         assert!(tokens * columns <= self.numbers.len(), "made for fewer activations");
         self.columns = columns;
+        self.begun += 1;
         self.kinds = [None; KINDS];
         for kind in kinds {
             let place = self.kinds.iter_mut().find(|place| place.is_none_or(|other| other == kind));
             *place.expect("room for every kind") = Some(kind);
         }
+    }
+
+    /// How often [`Self::begin`] was called: whoever keeps something of them knows by it that they are others.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+    pub fn times_begun(&self) -> u64 {
+        self.begun
     }
 
     /// The numbers of a tile, from column `column` on.
@@ -209,7 +218,10 @@ impl Quantised {
     /// All rows of so many columns, with these corrections, to be written.
     fn writer(&mut self, kinds: [Option<Correction>; KINDS], columns: usize) -> Quantiser<'_> {
         let mut each = kinds.iter().zip(&mut self.corrections).map(|(kind, Corrections { offsets, sums })| {
-            kind.map(|kind| CorrectionsWriter { offsets: Disjoint::new(offsets), sums: Disjoint::new(sums), kind })
+            kind.map(|kind| {
+                let (groups, parts) = (columns / kind.group, GROUP / kind.group);
+                CorrectionsWriter { offsets: Disjoint::new(offsets), sums: Disjoint::new(sums), kind, groups, parts }
+            })
         });
         Quantiser {
             values: Disjoint::new(Line::bytes_mut(&mut self.values)),
@@ -232,6 +244,13 @@ impl<'a> View<'a> {
     pub fn scales(self, tile: Tile, span: usize) -> &'a [f32] {
         let spans = self.columns.div_ceil(SPAN);
         &self.of.scales[tile.token * spans + span * tile.width..(tile.token + tile.width) * spans]
+    }
+
+    /// The values and the scales of all these rows, tile after tile.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+    pub fn of_rows(self, rows: Rows) -> (&'a [i8], &'a [f32]) {
+        let range = |count: usize| rows.first * count..(rows.first + rows.tokens) * count;
+        (&Line::bytes(&self.of.values)[range(self.columns)], &self.of.scales[range(self.columns.div_ceil(SPAN))])
     }
 
     /// The corrections of a tile, from group `group` of its columns on: minus the offset times each sum, or the sums.
@@ -271,6 +290,9 @@ struct CorrectionsWriter<'a> {
     offsets: Disjoint<'a, i32>,
     sums: Disjoint<'a, f32>,
     kind: Correction,
+    /// Groups of a row, and those of 32 columns.
+    groups: usize,
+    parts: usize,
 }
 
 impl Writer<'_> {
@@ -354,9 +376,10 @@ impl Quantiser<'_> {
     /// No other use of the same ones.
     #[inline(always)]
     unsafe fn correct(&self, tile: Tile, token: usize, group: usize, sums: [i32; 2]) {
-        for CorrectionsWriter { offsets, sums: numbers, kind } in self.corrections.iter().flatten() {
-            let parts = GROUP / kind.group;
-            let start = tile.token * (self.columns / kind.group) + token - tile.token;
+        for &CorrectionsWriter { ref offsets, sums: ref numbers, kind, groups, parts } in
+            self.corrections.iter().flatten()
+        {
+            let start = tile.token * groups + token - tile.token;
             for part in 0..parts {
                 let sum = if parts == 1 { sums[0] + sums[1] } else { sums[part] };
                 let at = start + (group * parts + part) * tile.width;

@@ -84,7 +84,7 @@ impl Scratch {
         Self {
             kernels,
             activations: Activations::new(values.max(tokens * columns)),
-            workers: (0..threads).map(|_| product::Scratch::new(tokens)).collect(),
+            workers: (0..threads).map(|_| product::Scratch::new(tokens, columns)).collect(),
             rows: vec![0.0; 2 * columns * threads],
         }
     }

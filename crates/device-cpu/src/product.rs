@@ -130,8 +130,10 @@ pub struct Ahead {
     start: *const u8,
     /// From the beginning of one stream to that of the next.
     apart_bytes: usize,
-    /// Those that are left, of all streams: the first of each, the second of each, and so on.
+    /// Those that are left, of all streams: the first of each, the second of each, and so on. Of each the same number.
     lines: (usize, usize),
+    /// Those that were to be asked for and were too few for one of each stream.
+    owed: usize,
 }
 
 /// Streams of memory.
@@ -144,12 +146,13 @@ impl Ahead {
             start: stored.as_ptr().wrapping_add(strip_bytes + bytes.start),
             apart_bytes: bytes.len().div_ceil(STREAMS * LINE) * LINE,
             lines: (0, bytes.len().div_ceil(LINE).next_multiple_of(STREAMS)),
+            owed: 0,
         }
     }
 
     /// What falls to `range` of `count`.
     pub fn share(self, range: Range<usize>, count: usize) -> Self {
-        let line = |index: usize| self.lines.0 + (self.lines.1 - self.lines.0) * index / count;
+        let line = |index: usize| self.lines.0 + (self.lines.1 - self.lines.0) / STREAMS * index / count * STREAMS;
         Self { lines: (line(range.start), line(range.end)), ..self }
     }
 
@@ -159,18 +162,23 @@ impl Ahead {
         (self.lines.1 - self.lines.0).div_ceil(turns)
     }
 
-    /// Asks for the next `lines` of what is left.
+    /// Asks for the next `lines` of what is left, or for a few more or less: one of each stream at a time.
     ///
     /// # Safety
     /// The CPU has the instructions of `V`.
     #[inline(always)]
     pub unsafe fn ask<V: Vector>(&mut self, lines: usize) {
-        let end = self.lines.1.min(self.lines.0 + lines);
-        for line in self.lines.0..end {
-            // SAFETY: the caller's contract is the same; an address may lie anywhere.
-            unsafe { V::prefetch(self.line(line).cast()) };
+        self.owed += lines;
+        while self.owed >= STREAMS && self.lines.0 < self.lines.1 {
+            let mut place = self.start.wrapping_add(self.lines.0 / STREAMS * LINE);
+            for _ in 0..STREAMS {
+                // SAFETY: the caller's contract is the same; an address may lie anywhere.
+                unsafe { V::prefetch(place.cast()) };
+                place = place.wrapping_add(self.apart_bytes);
+            }
+            self.lines.0 += STREAMS;
+            self.owed -= STREAMS;
         }
-        self.lines.0 = end;
     }
 
     /// Where line number `line` begins and the next ones of the other streams: those behind each follow it in memory.
@@ -272,9 +280,42 @@ pub struct Scratch {
     pub sums: Vec<f32>,
     /// Sums of another product of the same tokens and as many rows, held back.
     held: Vec<f32>,
+    /// Activations of a few tokens, as this worker's tile registers take them.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+    pub expanded: Expanded,
     /// What tile registers are written to: four of sixteen rows.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub tiles: [Line; 64],
+}
+
+/// Activations of up to eight tokens as tile registers take them, and what becomes of them. Each worker
+/// expands them for itself, since it reads them again with every strip: from its own caches.
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+pub struct Expanded {
+    /// Which activations: how often they had been begun, and the first row.
+    pub of: Option<(u64, usize)>,
+    /// (columns / 4, tokens, 4).
+    pub values: Vec<Line>,
+    /// (spans, 2, tokens), twice the same.
+    pub scales: Vec<f32>,
+    /// Products of a span: (groups, rows, tokens).
+    pub products: Vec<Line>,
+    /// Sums of a strip so far: (rows, tokens).
+    pub totals: [Line; LANES_MAX],
+}
+
+impl Expanded {
+    /// For rows of up to so many columns.
+    fn new(columns: usize) -> Self {
+        let columns = columns.next_multiple_of(SPAN);
+        Self {
+            of: None,
+            values: vec![Line([0; LANES_MAX]); columns / 8],
+            scales: vec![0.0; columns / SPAN * LANES_MAX],
+            products: vec![Line([0; LANES_MAX]); SPAN / 2],
+            totals: [Line([0; LANES_MAX]); LANES_MAX],
+        }
+    }
 }
 
 /// A row of a tile register: sixteen words in a cache line of their own.
@@ -309,8 +350,8 @@ impl Line {
 }
 
 impl Scratch {
-    /// For batches of up to `tokens` tokens.
-    pub fn new(tokens: usize) -> Self {
+    /// For batches of up to `tokens` tokens of up to `columns` columns.
+    pub fn new(tokens: usize, columns: usize) -> Self {
         let groups = CHUNK / 16 * LANES_MAX;
         let panel = Panel {
             bytes: vec![0; CHUNK * LANES_MAX],
@@ -321,7 +362,13 @@ impl Scratch {
             lines: vec![Line([0; LANES_MAX]); LINES],
         };
         let sums = tokens * LANES_MAX * STRIPS_MAX;
-        Self { panel, sums: vec![0.0; sums], held: vec![0.0; sums], tiles: [Line([0; LANES_MAX]); 64] }
+        Self {
+            panel,
+            sums: vec![0.0; sums],
+            held: vec![0.0; sums],
+            expanded: Expanded::new(columns),
+            tiles: [Line([0; LANES_MAX]); 64],
+        }
     }
 
     /// Holds the sums back for the product that follows.

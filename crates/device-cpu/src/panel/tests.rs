@@ -317,6 +317,30 @@ fn a_token_among_many_is_the_same_bits_as_alone() {
     });
 }
 
+/// Few tokens, as many as there are kernels for: strips that are whole and that are not, rows that end within a span of activations.
+#[test]
+fn a_token_among_few_is_the_same_bits_as_alone() {
+    for_each_isa(|kernels| {
+        for quant in [Quant::Q4_0, Quant::Q8_0] {
+            let random = &mut Random(23);
+            for (rows, columns) in [(64, 32), (32, 544), (77, 1056), (96, 1312)] {
+                let linear = matrix(quant, rows, columns, random);
+                for tokens in 2..=9 {
+                    let x = activations(tokens, columns, random);
+                    let together = multiply(kernels, &linear, &x, 2);
+                    for (token, x) in x.chunks_exact(columns).enumerate() {
+                        let alone = multiply(kernels, &linear, x, 1);
+                        let found = &together[token * rows..][..rows];
+                        let same = alone.iter().zip(found).all(|(alone, found)| alone.to_bits() == found.to_bits());
+                        let name = format!("{} {}: {rows}x{columns}", kernels.isa().name(), quant.name());
+                        assert!(same, "{name}, token {token} of {tokens}");
+                    }
+                }
+            }
+        }
+    });
+}
+
 /// Groups of far fewer rows than they have on average, by which kernels are chosen, and of more.
 #[test]
 fn a_row_in_a_group_is_the_same_bits_as_alone() {

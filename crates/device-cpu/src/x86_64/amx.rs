@@ -4,11 +4,13 @@
 //! The compiler knows no tile registers: they are used in inline assembly only, between [`Shape::take`] and [`release`] on the same
 //! thread.
 //!
-//! Bytes whose groups of 16 or 32 columns have numbers for scales stay with AVX-512: sums would leave the tile registers after each product,
-//! which takes as long as the vector instructions that it replaces (docs/log.md, "Tiles for bytes").
+//! Bytes whose groups of 16 or 32 columns have numbers for scales stay with AVX-512 where tokens are many: sums would leave the tile registers
+//! after each product, which takes as long as the vector instructions that it replaces (docs/log.md, "Tiles for bytes"). With a few tokens
+//! `Q8_0` gains all the same: nothing is unpacked.
 
 mod brains;
 mod bytes;
+mod rows;
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
@@ -28,6 +30,7 @@ pub static KERNELS: Compiled = Compiled {
     is_supported,
     strips: |quant, columns, tokens| match quant {
         Quant::BF16 if columns.is_multiple_of(BRAINS) => Some(brains::STRIPS),
+        Quant::Q8_0 => rows::strips(columns, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
         _ => bytes::strips(quant, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
     },
     split: brains::split,
@@ -100,12 +103,15 @@ pub struct Shape {
 
 impl Shape {
     /// Registers of so many rows of so many bytes.
-    pub fn new(registers: [(usize, usize); 8]) -> Self {
+    pub const fn new(registers: [(usize, usize); 8]) -> Self {
         let mut shape = Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
-        for (index, (rows, row_bytes)) in registers.into_iter().enumerate() {
-            assert!(rows <= ROWS && row_bytes <= ROW_BYTES, "{rows} rows of {row_bytes} bytes");
+        let mut index = 0;
+        while index < registers.len() {
+            let (rows, row_bytes) = registers[index];
+            assert!(rows <= ROWS && row_bytes <= ROW_BYTES, "rows and bytes of a register");
             shape.rows[index] = rows as u8;
             shape.row_bytes[index] = row_bytes as u16;
+            index += 1;
         }
         shape
     }
