@@ -1,12 +1,10 @@
 // Sums of every row in bins: of tokens for top-k, of what they weigh for top-p alone. grid (chunks, draws).
 
-@group(0) @binding(6) var<storage, read_write> shared_words: array<atomic<u32>>;
-
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let draw = group.y;
     let row = row_of(draw);
-    let most = number(atomicLoad(&shared_words[state_at(draw, BEST)]));
+    let most = number(worked_out(state_at(draw, BEST)));
     let is_counted = word_of(draw, TOP_K) > 0u;
     clear(thread);
     workgroupBarrier();
@@ -14,11 +12,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     if (word_of(draw, IS_CUT) == 0u) {
         end = 0u;
     }
-    for (var token = group.x * CHUNK + thread; token < end; token += THREADS) {
-        let key = key_of(row, token);
-        if (key != 0u) {
-            tally(bin_of(most, number(key)), amount_of(is_counted, most, number(key)));
-        }
+    for (var token = group.x * CHUNK + thread; token < end; token += 4u * THREADS) {
+        let keys = keys_of(row, four(token));
+        count(is_counted, most, keys.x);
+        count(is_counted, most, keys.y);
+        count(is_counted, most, keys.z);
+        count(is_counted, most, keys.w);
     }
     workgroupBarrier();
     for (var bin = thread; bin < TALLIES; bin += THREADS) {
@@ -31,5 +30,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
                 atomicAdd(&shared_words[at + 1u], rest);
             }
         }
+    }
+}
+
+fn count(is_counted: bool, most: f32, key: u32) {
+    if (key != 0u) {
+        tally(bin_of(most, number(key)), amount_of(is_counted, most, number(key)));
     }
 }

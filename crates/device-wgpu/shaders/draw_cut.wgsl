@@ -1,5 +1,5 @@
-// The last place of every row that is kept: in the bin with which the sum reaches what is wanted. The bin's tokens are listed, and looked through
-// in parts; where there are too many the row is. grid (1, draws).
+// The last place of every row that is kept: in the bin with which the sum reaches what is wanted. Its tokens are in the list, and are looked through
+// in parts; where they are too many for it the row is. grid (1, draws).
 
 // No place.
 const NONE: u32 = 0xffffffffu;
@@ -8,8 +8,9 @@ const NONE: u32 = 0xffffffffu;
 struct Scope {
     row: Row,
     most: f32,
-    first_bin: u32,
-    last_bin: u32,
+    bins: vec2<u32>,
+    // The least and the largest first word of their places.
+    words: vec2<u32>,
     list: u32,
     count: u32,
     is_listed: bool,
@@ -25,15 +26,6 @@ struct Wanted {
     limit: vec2<u32>,
 }
 
-// The bin or the part that was found, and the sums ahead of it and of it.
-var<workgroup> found: u32;
-var<workgroup> found_ahead: vec3<u32>;
-var<workgroup> found_inside: vec3<u32>;
-var<workgroup> listed: atomic<u32>;
-// The first and the last first word of a place in the scope.
-var<workgroup> least: atomic<u32>;
-var<workgroup> largest: atomic<u32>;
-
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let draw = group.y;
@@ -48,12 +40,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     // Top-p behind top-k is about all that top-k keeps.
     let first_bin = select(found, 0u, is_both);
     let ahead = select(found_ahead, vec3<u32>(0u), is_both);
-    var scope = Scope(row_of(draw), number(best), first_bin, found, args.list + draw * 2u * LISTED, 0u, false);
-    scope.count = list(scope, thread);
-    scope.is_listed = scope.count <= LISTED;
-    if (!scope.is_listed) {
-        scope.count = args.vocab;
-    }
+    let listed = kept[state_at(draw, LIST_COUNT)];
+    let scope = Scope(
+        row_of(draw),
+        number(best),
+        vec2<u32>(first_bin, found),
+        vec2<u32>(kept[state_at(draw, LIST_LEAST)], kept[state_at(draw, LIST_LARGEST)]),
+        args.list + draw * 2u * LISTED,
+        select(args.vocab, listed, listed <= LISTED),
+        listed <= LISTED,
+    );
     var last = reach(scope, Wanted(is_counted, ahead, sum, vec2<u32>(NONE)), thread);
     if (is_both) {
         var own = vec3<u32>(0u);
@@ -72,71 +68,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
 }
 
-// Finds the bin in which the sum reaches what is wanted, and gives that.
-fn reached(draw: u32, is_counted: bool, thread: u32) -> vec3<u32> {
-    const OWN: u32 = TALLIES / THREADS;
-    let bins = args.bins + 2u * (draw * TALLIES + thread * OWN);
-    var own = vec3<u32>(0u);
-    for (var i = 0u; i < OWN; i++) {
-        own = added(own, vec3<u32>(kept[bins + 2u * i], kept[bins + 2u * i + 1u], 0u));
-    }
-    let sums_before = before(own, thread);
-    var wanted = vec3<u32>(word_of(draw, TOP_K), 0u, 0u);
-    if (!is_counted) {
-        wanted = share_of(sums_before.all, word_of(draw, TOP_P));
-    } else if (is_less(sums_before.all, wanted)) {
-        wanted = sums_before.all;
-    }
-    var sum = sums_before.ahead;
-    for (var i = 0u; i < OWN; i++) {
-        let inside = vec3<u32>(kept[bins + 2u * i], kept[bins + 2u * i + 1u], 0u);
-        let next = added(sum, inside);
-        if (is_less(sum, wanted) && !is_less(next, wanted)) {
-            found = thread * OWN + i;
-            found_ahead = sum;
-        }
-        sum = next;
-    }
-    workgroupBarrier();
-    return wanted;
-}
-
-// How much is wanted of a sum, as doubles have it: the share, rounded up.
-fn share_of(sum: vec3<u32>, top_p: u32) -> vec3<u32> {
-    let exponent = max(top_p >> 23u, 1u);
-    let mantissa = (top_p & 0x7fffffu) | select(0u, 0x800000u, top_p >= 0x800000u);
-    let exact = rounded(multiplied(rounded(sum, vec2<u32>(0u)), mantissa).xyz, vec2<u32>(0u));
-    let share = lowered(exact, 150u - exponent);
-    let is_whole = all(raised(share, 150u - exponent) == exact);
-    return added(share, vec3<u32>(select(1u, 0u, is_whole), 0u, 0u));
-}
-
-// Lists the places of a scope as far as there is room, notes the first words among them, and gives their number.
-fn list(scope: Scope, thread: u32) -> u32 {
-    if (thread == 0u) {
-        atomicStore(&listed, 0u);
-        atomicStore(&least, NONE);
-        atomicStore(&largest, 0u);
-    }
-    workgroupBarrier();
-    for (var token = thread; token < args.vocab; token += THREADS) {
-        let place = place_at(scope, token);
-        if (place.x == NONE) {
-            continue;
-        }
-        atomicMin(&least, place.x);
-        atomicMax(&largest, place.x);
-        let at = atomicAdd(&listed, 1u);
-        if (at < LISTED) {
-            kept[scope.list + 2u * at] = place.x;
-            kept[scope.list + 2u * at + 1u] = place.y;
-        }
-    }
-    storageBarrier();
-    workgroupBarrier();
-    return atomicLoad(&listed);
-}
-
 fn place_at(scope: Scope, i: u32) -> vec2<u32> {
     if (scope.is_listed) {
         return vec2<u32>(kept[scope.list + 2u * i], kept[scope.list + 2u * i + 1u]);
@@ -146,7 +77,7 @@ fn place_at(scope: Scope, i: u32) -> vec2<u32> {
         return vec2<u32>(NONE);
     }
     let bin = bin_of(scope.most, number(key));
-    return select(vec2<u32>(NONE), vec2<u32>(~key, i), bin >= scope.first_bin && bin <= scope.last_bin);
+    return select(vec2<u32>(NONE), vec2<u32>(~key, i), bin >= scope.bins.x && bin <= scope.bins.y);
 }
 
 fn is_behind(place: vec2<u32>, other: vec2<u32>) -> bool {
@@ -156,8 +87,8 @@ fn is_behind(place: vec2<u32>, other: vec2<u32>) -> bool {
 // The place of a scope with which the sum reaches what is wanted: its first word, and then its second, ten binary digits at a time.
 fn reach(scope: Scope, wanted: Wanted, thread: u32) -> vec2<u32> {
     var ahead = wanted.ahead;
-    let end = min(atomicLoad(&largest), wanted.limit.x);
-    let word = narrow(scope, wanted, &ahead, 0u, vec2<u32>(atomicLoad(&least), end), NONE, thread);
+    let words = vec2<u32>(scope.words.x, min(scope.words.y, wanted.limit.x));
+    let word = narrow(scope, wanted, &ahead, 0u, words, NONE, thread);
     let token = narrow(scope, wanted, &ahead, 1u, vec2<u32>(0u, args.vocab - 1u), word, thread);
     return vec2<u32>(word, token);
 }

@@ -1,7 +1,5 @@
 // The key of the largest logit of every row, and zeros for its bins. grid (chunks, draws).
 
-@group(0) @binding(6) var<storage, read_write> shared_words: array<atomic<u32>>;
-
 var<workgroup> largest: atomic<u32>;
 
 @compute @workgroup_size(THREADS)
@@ -23,8 +21,9 @@ fn main(
     }
     var own = 0u;
     let end = min(args.vocab, (group.x + 1u) * CHUNK);
-    for (var token = group.x * CHUNK + thread; token < end; token += THREADS) {
-        own = max(own, key_of(row, token));
+    for (var token = group.x * CHUNK + thread; token < end; token += 4u * THREADS) {
+        let keys = keys_of(row, four(token));
+        own = max(own, max(max(keys.x, keys.y), max(keys.z, keys.w)));
     }
     atomicMax(&largest, own);
     workgroupBarrier();

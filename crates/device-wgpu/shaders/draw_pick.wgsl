@@ -24,7 +24,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         if (word_of(draw, IS_DRAWN) != 0u) {
             token = drawn(draw, thread);
         } else {
-            token = first_of(row, best, thread);
+            token = kept[state_at(draw, FIRST)];
         }
     }
     if (thread == 0u) {
@@ -43,22 +43,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
 }
 
-// The first token with a key.
-fn first_of(row: Row, key: u32, thread: u32) -> u32 {
-    if (thread == 0u) {
-        atomicStore(&passing, NOTHING);
-    }
-    workgroupBarrier();
-    for (var token = thread; token < args.vocab; token += THREADS) {
-        if (key_of(row, token) == key) {
-            atomicMin(&passing, token);
-            break;
-        }
-    }
-    workgroupBarrier();
-    return atomicLoad(&passing);
-}
-
 fn drawn(draw: u32, thread: u32) -> u32 {
     let what = weighing(draw);
     let count = (args.vocab + SPAN - 1u) / SPAN;
@@ -73,14 +57,15 @@ fn drawn(draw: u32, thread: u32) -> u32 {
     let span = passed(spans, count, goal, thread);
     for (var pair = thread; pair < SPAN / 2u; pair += THREADS) {
         let first = span * SPAN + pair / 16u * BLOCK + pair % 16u;
-        let sum = tree(exactly(weight_of(what, first) + weight_of(what, first + 16u)), thread);
+        let weights = weights_of(what, vec4<u32>(first, first + 16u, first, first));
+        let sum = tree(exactly(weights.x + weights.y), thread);
         if (pair % 16u == 0u) {
             items[pair / 16u] = sum;
         }
     }
     let block = span * SPAN + BLOCK * passed(NOTHING, BLOCK, left_there, thread);
     if (thread < BLOCK) {
-        items[thread] = weight_of(what, block + thread);
+        items[thread] = weights_of(what, vec4<u32>(block + thread)).x;
     }
     return block + passed(NOTHING, BLOCK, left_there, thread);
 }

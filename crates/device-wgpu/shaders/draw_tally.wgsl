@@ -28,7 +28,7 @@ fn amount_of(is_counted: bool, most: f32, logit: f32) -> vec3<u32> {
     if (is_counted) {
         return vec3<u32>(1u, 0u, 0u);
     }
-    return whole_of(exponential(exactly(logit - most)), 42);
+    return whole_of(exponentials(vec4<f32>(exactly(logit - most))).x, 42);
 }
 
 // The bin of a distance from the largest logit: narrow ones where it is small (a five-hundredth), and wider ones behind, 128 to an octave of a

@@ -11,25 +11,25 @@ struct Weighing {
 }
 
 fn weighing(draw: u32) -> Weighing {
-    let most = number(kept[state_at(draw, BEST)]);
+    let most = number(worked_out(state_at(draw, BEST)));
     let at = state_at(draw, LAST);
     var least = 0u;
     if (word_of(draw, BELOW_MAX) != INFINITE) {
-        least = ordered(bitcast<u32>(exactly(most - number_of(draw, BELOW_MAX))));
+        least = ordered(vec4<u32>(bitcast<u32>(exactly(most - number_of(draw, BELOW_MAX))))).x;
     }
-    return Weighing(row_of(draw), most, vec2<u32>(kept[at], kept[at + 1u]), least, number_of(draw, INVERSE));
+    let last = vec2<u32>(worked_out(at), worked_out(at + 1u));
+    return Weighing(row_of(draw), most, last, least, number_of(draw, INVERSE));
 }
 
-fn weight_of(what: Weighing, token: u32) -> f32 {
-    if (token >= args.vocab) {
-        return 0.0;
-    }
-    let key = key_of(what.row, token);
-    let is_last = ~key == what.last.x && token <= what.last.y;
-    if (key == 0u || key < what.least || !(~key < what.last.x || is_last)) {
-        return 0.0;
-    }
-    return exponential(exactly(exactly(number(key) - what.most) * what.inverse));
+fn weights_of(what: Weighing, tokens: vec4<u32>) -> vec4<f32> {
+    let keys = keys_of(what.row, tokens);
+    let ahead = ~keys < vec4<u32>(what.last.x);
+    let last = (~keys == vec4<u32>(what.last.x)) & (tokens <= vec4<u32>(what.last.y));
+    let is_kept = (keys != vec4<u32>(0u)) & (keys >= vec4<u32>(what.least)) & (ahead | last);
+    let distance = all_exactly(numbers(keys) - vec4<f32>(what.most));
+    // What is no number is nothing's distance.
+    let scaled = all_exactly(select(vec4<f32>(0.0), distance, is_kept) * what.inverse);
+    return select(vec4<f32>(0.0), exponentials(scaled), is_kept);
 }
 
 var<workgroup> lanes: array<f32, THREADS>;

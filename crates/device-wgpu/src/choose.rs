@@ -1,8 +1,8 @@
 //! Tokens are chosen on the device: masks and a few numbers a row go there, and only ids come back.
 //!
-//! The likeliest tokens are one kernel's work (`greedy.wgsl`), draws that of three to six: changes of single logits where there are some
-//! (`draw_change.wgsl`), the largest logit (`draw_first.wgsl`), sums in bins and the last place that is kept where top-k or top-p keep a part
-//! (`draw_count.wgsl`, `draw_cut.wgsl`), sums of what tokens weigh (`draw_weigh.wgsl`), and the draw (`draw_pick.wgsl`). A kernel sees what another
+//! The likeliest tokens are one kernel's work (`greedy.wgsl`), draws that of three to seven: changes of single logits where there are some
+//! (`draw_change.wgsl`), the largest logit (`draw_first.wgsl`), sums in bins, a list and the last place that is kept where top-k or top-p
+//! keep a part (`draw_count.wgsl`, `draw_list.wgsl`, `draw_cut.wgsl`), sums of what tokens weigh (`draw_weigh.wgsl`), and the draw (`draw_pick.wgsl`). A kernel sees what another
 //! workgroup found out only when it begins behind it, so what one decides of a row is a kernel of its own. Everything is sized at load. How a
 //! request came to its choice is not known here.
 
@@ -19,15 +19,19 @@ use crate::shader::{Entry, Kernel};
 const DRAWN_TOGETHER: usize = 128;
 /// Words of a draw that are sent, that are worked out, and of a change.
 const HEAD_WORDS: usize = 12;
-const STATE_WORDS: usize = 3;
+const STATE_WORDS: usize = 7;
 const CHANGE_WORDS: usize = 2;
 /// Bins of a row, places that are listed of it, tokens of a span, and tokens that a workgroup goes through.
 const TALLIES: usize = 1024;
 const LISTED: usize = 4096;
 const SPAN: usize = 1024;
-const CHUNK: usize = 4096;
+const CHUNK: usize = 2048;
 /// The bit of a change that divides or multiplies.
 const REPEATED: u32 = 1 << 31;
+
+/// The words of a draw that are worked out, as they begin: no largest logit, no token that has it, no place behind which nothing is kept, and of places that
+/// are listed none, no least and no largest word.
+const NOTHING_KNOWN: [u32; STATE_WORDS] = [0, u32::MAX, u32::MAX, u32::MAX, 0, u32::MAX, 0];
 
 /// What kernels of draws are written with.
 pub(crate) const CONSTANTS: [(&str, usize); 6] = [
@@ -265,9 +269,8 @@ impl Chooser {
         round.changed = !changes.is_empty();
         write(&self.gpu, &self.sent, 0, words, &mut self.bytes);
         write(&self.gpu, &self.sent, self.places.changes, changes, &mut self.bytes);
-        // No largest logit yet, and no place behind which nothing is kept.
         words.clear();
-        words.extend([0, u32::MAX, u32::MAX].into_iter().cycle().take(STATE_WORDS * round.count));
+        words.extend(NOTHING_KNOWN.into_iter().cycle().take(STATE_WORDS * round.count));
         write(&self.gpu, &self.work, self.places.states, words, &mut self.bytes);
         round
     }
@@ -298,6 +301,7 @@ impl Chooser {
         self.note(Entry::DrawFirst, [chunks, count], words);
         if round.cut {
             self.note(Entry::DrawCount, [chunks, count], words);
+            self.note(Entry::DrawList, [chunks, count], words);
             self.note(Entry::DrawCut, [1, count], words);
         }
         self.note(Entry::DrawWeigh, [self.vocab.div_ceil(SPAN * together), count], words);

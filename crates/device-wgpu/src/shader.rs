@@ -151,6 +151,7 @@ pub(crate) enum Entry {
     DrawCount,
     DrawCut,
     DrawFirst,
+    DrawList,
     DrawPick,
     DrawWeigh,
     Each,
@@ -178,7 +179,7 @@ pub(crate) enum Entry {
 
 impl Entry {
     /// Every one.
-    const ALL: [Self; 30] = [
+    const ALL: [Self; 31] = [
         Self::Attend,
         Self::Convolve,
         Self::Delta,
@@ -186,6 +187,7 @@ impl Entry {
         Self::DrawCount,
         Self::DrawCut,
         Self::DrawFirst,
+        Self::DrawList,
         Self::DrawPick,
         Self::DrawWeigh,
         Self::Each,
@@ -226,6 +228,7 @@ impl Entry {
             Self::DrawCount => ("draw_count", include_str!("../shaders/draw_count.wgsl")),
             Self::DrawCut => ("draw_cut", include_str!("../shaders/draw_cut.wgsl")),
             Self::DrawFirst => ("draw_first", include_str!("../shaders/draw_first.wgsl")),
+            Self::DrawList => ("draw_list", include_str!("../shaders/draw_list.wgsl")),
             Self::DrawPick => ("draw_pick", include_str!("../shaders/draw_pick.wgsl")),
             Self::DrawWeigh => ("draw_weigh", include_str!("../shaders/draw_weigh.wgsl")),
             Self::Each => ("each", include_str!("../shaders/each.wgsl")),
@@ -264,6 +267,7 @@ impl Entry {
             | Self::DrawCount
             | Self::DrawCut
             | Self::DrawFirst
+            | Self::DrawList
             | Self::DrawPick
             | Self::DrawWeigh
             | Self::Each
@@ -282,19 +286,24 @@ impl Entry {
         }
     }
 
-    /// The texts that kernels of draws share, of which it takes these; none where it is no such kernel.
+    /// The texts that kernels of draws share, as far as it takes them; none where it is no such kernel.
     fn of_draws(self) -> &'static [&'static str] {
         const DRAW: &str = include_str!("../shaders/draw.wgsl");
+        const SHARED: &str = include_str!("../shaders/draw_shared.wgsl");
+        const OWN: &str = include_str!("../shaders/draw_own.wgsl");
         const WIDE: &str = include_str!("../shaders/draw_wide.wgsl");
         const BEFORE: &str = include_str!("../shaders/draw_before.wgsl");
         const TALLY: &str = include_str!("../shaders/draw_tally.wgsl");
+        const REACHED: &str = include_str!("../shaders/draw_reached.wgsl");
         const WEIGHT: &str = include_str!("../shaders/draw_weight.wgsl");
         match self {
-            Self::DrawChange | Self::DrawFirst => &[DRAW],
-            Self::DrawCount => &[DRAW, WIDE, TALLY],
-            Self::DrawCut => &[DRAW, WIDE, TALLY, BEFORE],
-            Self::DrawPick => &[DRAW, WIDE, WEIGHT, BEFORE],
-            Self::DrawWeigh => &[DRAW, WEIGHT],
+            Self::DrawChange => &[DRAW],
+            Self::DrawCount => &[DRAW, SHARED, WIDE, TALLY],
+            Self::DrawCut => &[DRAW, OWN, WIDE, TALLY, BEFORE, REACHED],
+            Self::DrawFirst => &[DRAW, SHARED],
+            Self::DrawList => &[DRAW, SHARED, WIDE, TALLY, BEFORE, REACHED],
+            Self::DrawPick => &[DRAW, OWN, WIDE, WEIGHT, BEFORE],
+            Self::DrawWeigh => &[DRAW, SHARED, WEIGHT],
             Self::Attend
             | Self::Convolve
             | Self::Delta

@@ -8,7 +8,7 @@ struct _mslBufferSizes {
     uint size0;
     uint size1;
     uint size3;
-    uint size6;
+    uint size4;
 };
 
 typedef uint type_2[1];
@@ -30,10 +30,10 @@ struct Row {
     uint logits;
     uint mask;
 };
-struct type_7 {
+typedef metal::atomic_uint type_8[1];
+struct type_11 {
     metal::atomic_uint inner[1024];
 };
-typedef metal::atomic_uint type_8[1];
 constant uint EACH = 4u;
 constant uint EACH_GATED = 2u;
 constant uint PRODUCT_THREADS = 64u;
@@ -53,11 +53,11 @@ constant uint STATE_WIDTH_MAX = 512u;
 constant uint ROW_MAX = 640u;
 constant uint ROW_FOURS_MAX = 160u;
 constant uint HEAD_WORDS = 12u;
-constant uint STATE_WORDS = 3u;
+constant uint STATE_WORDS = 7u;
 constant uint TALLIES = 1024u;
 constant uint LISTED = 4096u;
 constant uint SPAN = 1024u;
-constant uint CHUNK = 4096u;
+constant uint CHUNK = 2048u;
 constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant uint ROW = 0u;
@@ -72,7 +72,11 @@ constant uint UNIFORM = 8u;
 constant uint IS_DRAWN = 10u;
 constant uint IS_CUT = 11u;
 constant uint BEST = 0u;
-constant uint LAST = 1u;
+constant uint FIRST = 1u;
+constant uint LAST = 2u;
+constant uint LIST_COUNT = 4u;
+constant uint LIST_LEAST = 5u;
+constant uint LIST_LARGEST = 6u;
 constant uint INFINITE = 2139095040u;
 constant uint LARGEST = 2139095039u;
 
@@ -103,11 +107,19 @@ float exactly(
     return as_type<float>(as_type<uint>(x) ^ _e4);
 }
 
-uint ordered(
-    uint bits
+metal::float4 all_exactly(
+    metal::float4 x_1,
+    constant Args& args
 ) {
-    uint one_zero = (bits == 2147483648u) ? 0u : bits;
-    return ((one_zero >> 31u) == 1u) ? ~(one_zero) : (one_zero | 2147483648u);
+    uint _e4 = args.zero;
+    return as_type<metal::float4>(as_type<metal::uint4>(x_1) ^ metal::uint4(_e4));
+}
+
+metal::uint4 ordered(
+    metal::uint4 bits
+) {
+    metal::uint4 one_zero = metal::select(bits, metal::uint4(0u), bits == metal::uint4(2147483648u));
+    return metal::select(one_zero | metal::uint4(2147483648u), ~(one_zero), one_zero >= metal::uint4(2147483648u));
 }
 
 float number(
@@ -132,78 +144,104 @@ Row row_of(
     return Row {_e19 + (_e2 * _e22), mask};
 }
 
-uint naga_div(uint lhs, uint rhs) {
+metal::uint4 naga_div(metal::uint4 lhs, metal::uint4 rhs) {
     return lhs / metal::select(rhs, 1u, rhs == 0u);
+}
+
+metal::uint4 naga_mod(metal::uint4 lhs, metal::uint4 rhs) {
+    return lhs % metal::select(rhs, 1u, rhs == 0u);
+}
+
+metal::uint4 keys_of(
+    Row row,
+    metal::uint4 tokens,
+    device type_2 const& weights0_,
+    constant Args& args,
+    device type_2 const& logits,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::bool4 may = {};
+    uint _e4 = args.vocab;
+    metal::uint4 at_3 = metal::min(tokens, metal::uint4(_e4 - 1u));
+    uint first = row.logits;
+    uint _e14 = logits[metal::min(unsigned(first + at_3.x), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e19 = logits[metal::min(unsigned(first + at_3.y), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e24 = logits[metal::min(unsigned(first + at_3.z), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e29 = logits[metal::min(unsigned(first + at_3.w), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    metal::uint4 bits_1 = metal::uint4(_e14, _e19, _e24, _e29);
+    may = tokens == at_3;
+    if (row.mask != NOTHING) {
+        metal::uint4 words = metal::uint4(row.mask) + naga_div(at_3, metal::uint4(32u));
+        uint _e45 = weights0_[metal::min(unsigned(words.x), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e49 = weights0_[metal::min(unsigned(words.y), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e53 = weights0_[metal::min(unsigned(words.z), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e57 = weights0_[metal::min(unsigned(words.w), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        metal::uint4 allowed = metal::uint4(_e45, _e49, _e53, _e57);
+        metal::bool4 _e59 = may;
+        may = _e59 & (((allowed >> naga_mod(at_3, metal::uint4(32u))) & metal::uint4(1u)) == metal::uint4(1u));
+    }
+    metal::bool4 _e71 = may;
+    may = _e71 & ((bits_1 & metal::uint4(2147483647u)) <= metal::uint4(2139095040u));
+    metal::bool4 _e79 = may;
+    may = _e79 & (bits_1 != metal::uint4(4286578688u));
+    metal::uint4 finite = metal::select(bits_1, metal::uint4(2139095039u), bits_1 == metal::uint4(2139095040u));
+    metal::uint4 _e92 = ordered(finite);
+    metal::bool4 _e93 = may;
+    return metal::select(metal::uint4(0u), _e92, _e93);
+}
+
+metal::uint4 four(
+    uint token_1
+) {
+    return metal::uint4(token_1) + metal::uint4(0u, 256u, 512u, 768u);
+}
+
+metal::float4 exponentials(
+    metal::float4 x_2,
+    constant Args& args
+) {
+    metal::float4 series = {};
+    metal::float4 y = metal::max(x_2, metal::float4(-88.0));
+    metal::float4 _e6 = all_exactly(y * 1.442695, args);
+    metal::float4 _e10 = all_exactly(_e6 + metal::float4(12582912.0), args);
+    metal::float4 _e14 = all_exactly(_e10 - metal::float4(12582912.0), args);
+    metal::float4 _e17 = all_exactly(_e14 * 0.6933594, args);
+    metal::float4 _e19 = all_exactly(y - _e17, args);
+    metal::float4 _e22 = all_exactly(_e14 * 0.00021219444, args);
+    metal::float4 _e24 = all_exactly(_e19 + _e22, args);
+    metal::float4 _e29 = all_exactly(_e24 * 0.008312385, args);
+    metal::float4 _e31 = all_exactly(metal::float4(0.041891407) + _e29, args);
+    series = _e31;
+    metal::float4 _e35 = series;
+    metal::float4 _e37 = all_exactly(_e24 * _e35, args);
+    metal::float4 _e39 = all_exactly(metal::float4(0.1666712) + _e37, args);
+    series = _e39;
+    metal::float4 _e42 = series;
+    metal::float4 _e44 = all_exactly(_e24 * _e42, args);
+    metal::float4 _e46 = all_exactly(metal::float4(0.49999222) + _e44, args);
+    series = _e46;
+    metal::float4 _e48 = all_exactly(_e24 * _e24, args);
+    metal::float4 _e49 = series;
+    metal::float4 _e51 = all_exactly(_e48 * _e49, args);
+    metal::float4 _e53 = all_exactly(_e24 + _e51, args);
+    series = _e53;
+    metal::float4 _e56 = series;
+    metal::float4 _e58 = all_exactly(metal::float4(1.0) + _e56, args);
+    metal::float4 scaled = as_type<metal::float4>(as_type<metal::uint4>(_e58) + (as_type<metal::uint4>(_e10) << metal::uint4(23u)));
+    return metal::select(metal::float4(0.0), scaled, x_2 > metal::float4(-87.0));
+}
+
+uint worked_out(
+    uint at,
+    device type_8 const& shared_words,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = metal::atomic_load_explicit(&shared_words[metal::min(unsigned(at), (_buffer_sizes.size4 - 0 - 4) / 4)], metal::memory_order_relaxed);
+    return _e3;
 }
 
 uint naga_mod(uint lhs, uint rhs) {
     return lhs % metal::select(rhs, 1u, rhs == 0u);
-}
-
-uint key_of(
-    Row row,
-    uint token_1,
-    device type_2 const& weights0_,
-    device type_2 const& logits,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    bool local = {};
-    bool local_1 = {};
-    if (row.mask != NOTHING) {
-        uint _e13 = weights0_[metal::min(unsigned(row.mask + naga_div(token_1, 32u)), (_buffer_sizes.size0 - 0 - 4) / 4)];
-        local = ((_e13 >> naga_mod(token_1, 32u)) & 1u) == 0u;
-    } else {
-        local = false;
-    }
-    bool _e22 = local;
-    if (_e22) {
-        return 0u;
-    }
-    uint bits_1 = logits[metal::min(unsigned(row.logits + token_1), (_buffer_sizes.size3 - 0 - 4) / 4)];
-    if (!(((bits_1 & 2147483647u) > INFINITE))) {
-        local_1 = bits_1 == 4286578688u;
-    } else {
-        local_1 = true;
-    }
-    bool _e39 = local_1;
-    if (_e39) {
-        return 0u;
-    }
-    uint _e45 = ordered((bits_1 == INFINITE) ? LARGEST : bits_1);
-    return _e45;
-}
-
-float exponential(
-    float x_1,
-    constant Args& args
-) {
-    float series = {};
-    float y = metal::max(x_1, -88.0);
-    float _e5 = exactly(y * 1.442695, args);
-    float _e8 = exactly(_e5 + 12582912.0, args);
-    float _e11 = exactly(_e8 - 12582912.0, args);
-    float _e14 = exactly(_e11 * 0.6933594, args);
-    float _e16 = exactly(y - _e14, args);
-    float _e19 = exactly(_e11 * 0.00021219444, args);
-    float _e21 = exactly(_e16 + _e19, args);
-    float _e24 = exactly(_e21 * 0.008312385, args);
-    float _e27 = exactly(0.041891407 + _e24, args);
-    series = _e27;
-    float _e29 = series;
-    float _e31 = exactly(_e21 * _e29, args);
-    float _e34 = exactly(0.1666712 + _e31, args);
-    series = _e34;
-    float _e35 = series;
-    float _e37 = exactly(_e21 * _e35, args);
-    float _e40 = exactly(0.49999222 + _e37, args);
-    series = _e40;
-    float _e42 = exactly(_e21 * _e21, args);
-    float _e43 = series;
-    float _e45 = exactly(_e42 * _e43, args);
-    float _e47 = exactly(_e21 + _e45, args);
-    float _e50 = exactly(1.0 + _e47, args);
-    float scaled = as_type<float>(as_type<uint>(_e50) + (as_type<uint>(_e8) << 23u));
-    return (x_1 > -87.0) ? scaled : 0.0;
 }
 
 metal::uint3 raised(
@@ -235,21 +273,21 @@ int naga_neg(int val) {
 }
 
 metal::uint3 whole_of(
-    float x_2,
+    float x_3,
     int power_1
 ) {
+    bool local = {};
+    bool local_1 = {};
     bool local_2 = {};
-    bool local_3 = {};
-    bool local_4 = {};
-    uint bits_3 = as_type<uint>(x_2);
+    uint bits_3 = as_type<uint>(x_3);
     uint mantissa = (bits_3 & 8388607u) | 8388608u;
     int exponent = as_type<int>(as_type<uint>(as_type<int>(as_type<uint>(static_cast<int>(bits_3 >> 23u)) - as_type<uint>(150))) + as_type<uint>(power_1));
     if (!((bits_3 < 8388608u))) {
-        local_2 = exponent < -24;
+        local = exponent < -24;
     } else {
-        local_2 = true;
+        local = true;
     }
-    bool _e21 = local_2;
+    bool _e21 = local;
     if (_e21) {
         return metal::uint3(0u);
     }
@@ -263,23 +301,23 @@ metal::uint3 whole_of(
     uint half_ = 1u << (down - 1u);
     if (!((rest > half_))) {
         if (rest == half_) {
-            local_4 = (whole & 1u) == 1u;
+            local_2 = (whole & 1u) == 1u;
         } else {
-            local_4 = false;
+            local_2 = false;
         }
-        bool _e54 = local_4;
-        local_3 = _e54;
+        bool _e54 = local_2;
+        local_1 = _e54;
     } else {
-        local_3 = true;
+        local_1 = true;
     }
-    bool _e56 = local_3;
+    bool _e56 = local_1;
     return metal::uint3(whole + (_e56 ? 1u : 0u), 0u, 0u);
 }
 
 void clear(
     uint thread_1,
-    threadgroup type_7& low,
-    threadgroup type_7& high
+    threadgroup type_11& low,
+    threadgroup type_11& high
 ) {
     uint i = {};
     i = thread_1;
@@ -306,15 +344,15 @@ void clear(
 }
 
 void tally(
-    uint at,
+    uint at_1,
     metal::uint3 amount,
-    threadgroup type_7& low,
-    threadgroup type_7& high
+    threadgroup type_11& low,
+    threadgroup type_11& high
 ) {
-    uint _e5 = metal::atomic_fetch_add_explicit(&low.inner[metal::min(unsigned(at), 1023u)], amount.x, metal::memory_order_relaxed);
+    uint _e5 = metal::atomic_fetch_add_explicit(&low.inner[metal::min(unsigned(at_1), 1023u)], amount.x, metal::memory_order_relaxed);
     uint rest_1 = amount.y + (((_e5 + amount.x) < _e5) ? 1u : 0u);
     if (rest_1 != 0u) {
-        uint _e18 = metal::atomic_fetch_add_explicit(&high.inner[metal::min(unsigned(at), 1023u)], rest_1, metal::memory_order_relaxed);
+        uint _e18 = metal::atomic_fetch_add_explicit(&high.inner[metal::min(unsigned(at_1), 1023u)], rest_1, metal::memory_order_relaxed);
         return;
     } else {
         return;
@@ -322,12 +360,12 @@ void tally(
 }
 
 metal::uint3 tallied(
-    uint at_1,
-    threadgroup type_7& low,
-    threadgroup type_7& high
+    uint at_2,
+    threadgroup type_11& low,
+    threadgroup type_11& high
 ) {
-    uint _e3 = metal::atomic_load_explicit(&low.inner[metal::min(unsigned(at_1), 1023u)], metal::memory_order_relaxed);
-    uint _e6 = metal::atomic_load_explicit(&high.inner[metal::min(unsigned(at_1), 1023u)], metal::memory_order_relaxed);
+    uint _e3 = metal::atomic_load_explicit(&low.inner[metal::min(unsigned(at_2), 1023u)], metal::memory_order_relaxed);
+    uint _e6 = metal::atomic_load_explicit(&high.inner[metal::min(unsigned(at_2), 1023u)], metal::memory_order_relaxed);
     return metal::uint3(_e3, _e6, 0u);
 }
 
@@ -341,9 +379,9 @@ metal::uint3 amount_of(
         return metal::uint3(1u, 0u, 0u);
     }
     float _e8 = exactly(logit - most, args);
-    float _e9 = exponential(_e8, args);
-    metal::uint3 _e11 = whole_of(_e9, 42);
-    return _e11;
+    metal::float4 _e10 = exponentials(metal::float4(_e8), args);
+    metal::uint3 _e13 = whole_of(_e10.x, 42);
+    return _e13;
 }
 
 uint bin_of(
@@ -357,6 +395,26 @@ uint bin_of(
     return metal::min((bits_4 - 1048576000u) >> 16u, 1023u);
 }
 
+void count(
+    bool is_counted_1,
+    float most_2,
+    uint key_1,
+    constant Args& args,
+    threadgroup type_11& low,
+    threadgroup type_11& high
+) {
+    if (key_1 != 0u) {
+        float _e5 = number(key_1);
+        uint _e6 = bin_of(most_2, _e5, args);
+        float _e7 = number(key_1);
+        metal::uint3 _e8 = amount_of(is_counted_1, most_2, _e7, args);
+        tally(_e6, _e8, low, high);
+        return;
+    } else {
+        return;
+    }
+}
+
 struct main_Input {
 };
 [[max_total_threads_per_threadgroup(256)]] kernel void main_(
@@ -366,9 +424,9 @@ struct main_Input {
 , device type_2 const& weights1_ [[buffer(2)]]
 , constant Args& args [[buffer(7)]]
 , device type_2 const& logits [[buffer(0)]]
-, threadgroup type_7& low
-, threadgroup type_7& high
 , device type_8& shared_words [[buffer(6)]]
+, threadgroup type_11& low
+, threadgroup type_11& high
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
     uint end = {};
@@ -376,43 +434,41 @@ struct main_Input {
     uint bin = {};
     uint draw_3 = group.y;
     Row _e3 = row_of(draw_3, weights1_, args, _buffer_sizes);
-    uint _e6 = state_at(draw_3, BEST, args);
-    uint _e8 = metal::atomic_load_explicit(&shared_words[metal::min(unsigned(_e6), (_buffer_sizes.size6 - 0 - 4) / 4)], metal::memory_order_relaxed);
-    float _e9 = number(_e8);
-    uint _e11 = word_of(draw_3, TOP_K, weights1_, _buffer_sizes);
-    bool is_counted_1 = _e11 > 0u;
+    uint _e5 = state_at(draw_3, BEST, args);
+    uint _e6 = worked_out(_e5, shared_words, _buffer_sizes);
+    float _e7 = number(_e6);
+    uint _e9 = word_of(draw_3, TOP_K, weights1_, _buffer_sizes);
+    bool is_counted_2 = _e9 > 0u;
     clear(thread_, low, high);
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint _e16 = args.vocab;
-    end = metal::min(_e16, (group.x + 1u) * CHUNK);
-    uint _e25 = word_of(draw_3, IS_CUT, weights1_, _buffer_sizes);
-    if (_e25 == 0u) {
+    uint _e14 = args.vocab;
+    end = metal::min(_e14, (group.x + 1u) * CHUNK);
+    uint _e23 = word_of(draw_3, IS_CUT, weights1_, _buffer_sizes);
+    if (_e23 == 0u) {
         end = 0u;
     }
     token = (group.x * CHUNK) + thread_;
     bool loop_init_1 = true;
     while(true) {
         if (!loop_init_1) {
-            uint _e45 = token;
-            token = _e45 + THREADS;
+            uint _e42 = token;
+            token = _e42 + 1024u;
         }
         loop_init_1 = false;
-        uint _e34 = token;
-        uint _e35 = end;
-        if (_e34 < _e35) {
+        uint _e32 = token;
+        uint _e33 = end;
+        if (_e32 < _e33) {
         } else {
             break;
         }
         {
-            uint _e37 = token;
-            uint _e38 = key_of(_e3, _e37, weights0_, logits, _buffer_sizes);
-            if (_e38 != 0u) {
-                float _e41 = number(_e38);
-                uint _e42 = bin_of(_e9, _e41, args);
-                float _e43 = number(_e38);
-                metal::uint3 _e44 = amount_of(is_counted_1, _e9, _e43, args);
-                tally(_e42, _e44, low, high);
-            }
+            uint _e35 = token;
+            metal::uint4 _e36 = four(_e35);
+            metal::uint4 _e37 = keys_of(_e3, _e36, weights0_, args, logits, _buffer_sizes);
+            count(is_counted_2, _e7, _e37.x, args, low, high);
+            count(is_counted_2, _e7, _e37.y, args, low, high);
+            count(is_counted_2, _e7, _e37.z, args, low, high);
+            count(is_counted_2, _e7, _e37.w, args, low, high);
         }
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
@@ -420,26 +476,26 @@ struct main_Input {
     bool loop_init_2 = true;
     while(true) {
         if (!loop_init_2) {
-            uint _e88 = bin;
-            bin = _e88 + THREADS;
+            uint _e85 = bin;
+            bin = _e85 + THREADS;
         }
         loop_init_2 = false;
-        uint _e49 = bin;
-        if (_e49 < TALLIES) {
+        uint _e46 = bin;
+        if (_e46 < TALLIES) {
         } else {
             break;
         }
         {
-            uint _e52 = bin;
-            metal::uint3 _e53 = tallied(_e52, low, high);
-            if ((_e53.x | _e53.y) != 0u) {
-                uint _e61 = args.bins;
-                uint _e65 = bin;
-                uint at_2 = _e61 + (2u * ((draw_3 * TALLIES) + _e65));
-                uint _e72 = metal::atomic_fetch_add_explicit(&shared_words[metal::min(unsigned(at_2), (_buffer_sizes.size6 - 0 - 4) / 4)], _e53.x, metal::memory_order_relaxed);
-                uint rest_2 = _e53.y + (((_e72 + _e53.x) < _e72) ? 1u : 0u);
+            uint _e49 = bin;
+            metal::uint3 _e50 = tallied(_e49, low, high);
+            if ((_e50.x | _e50.y) != 0u) {
+                uint _e58 = args.bins;
+                uint _e62 = bin;
+                uint at_4 = _e58 + (2u * ((draw_3 * TALLIES) + _e62));
+                uint _e69 = metal::atomic_fetch_add_explicit(&shared_words[metal::min(unsigned(at_4), (_buffer_sizes.size4 - 0 - 4) / 4)], _e50.x, metal::memory_order_relaxed);
+                uint rest_2 = _e50.y + (((_e69 + _e50.x) < _e69) ? 1u : 0u);
                 if (rest_2 != 0u) {
-                    uint _e87 = metal::atomic_fetch_add_explicit(&shared_words[metal::min(unsigned(at_2 + 1u), (_buffer_sizes.size6 - 0 - 4) / 4)], rest_2, metal::memory_order_relaxed);
+                    uint _e84 = metal::atomic_fetch_add_explicit(&shared_words[metal::min(unsigned(at_4 + 1u), (_buffer_sizes.size4 - 0 - 4) / 4)], rest_2, metal::memory_order_relaxed);
                 }
             }
         }

@@ -30,10 +30,10 @@ struct Row {
     uint logits;
     uint mask;
 };
-struct type_9 {
+struct type_11 {
     metal::atomic_uint inner[1024];
 };
-struct type_10 {
+struct type_12 {
     metal::uint3 inner[256];
 };
 struct Before {
@@ -43,12 +43,13 @@ struct Before {
 struct Scope {
     Row row;
     float most;
-    uint first_bin;
-    uint last_bin;
+    char _pad2[4];
+    metal::uint2 bins;
+    metal::uint2 words;
     uint list;
     uint count;
     bool is_listed;
-    char _pad7[3];
+    char _pad7[7];
 };
 struct Wanted {
     bool is_counted;
@@ -77,11 +78,11 @@ constant uint STATE_WIDTH_MAX = 512u;
 constant uint ROW_MAX = 640u;
 constant uint ROW_FOURS_MAX = 160u;
 constant uint HEAD_WORDS = 12u;
-constant uint STATE_WORDS = 3u;
+constant uint STATE_WORDS = 7u;
 constant uint TALLIES = 1024u;
 constant uint LISTED = 4096u;
 constant uint SPAN = 1024u;
-constant uint CHUNK = 4096u;
+constant uint CHUNK = 2048u;
 constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant uint ROW = 0u;
@@ -96,7 +97,11 @@ constant uint UNIFORM = 8u;
 constant uint IS_DRAWN = 10u;
 constant uint IS_CUT = 11u;
 constant uint BEST = 0u;
-constant uint LAST = 1u;
+constant uint FIRST = 1u;
+constant uint LAST = 2u;
+constant uint LIST_COUNT = 4u;
+constant uint LIST_LEAST = 5u;
+constant uint LIST_LARGEST = 6u;
 constant uint INFINITE = 2139095040u;
 constant uint LARGEST = 2139095039u;
 constant uint NONE = 4294967295u;
@@ -128,11 +133,19 @@ float exactly(
     return as_type<float>(as_type<uint>(x) ^ _e4);
 }
 
-uint ordered(
-    uint bits
+metal::float4 all_exactly(
+    metal::float4 x_1,
+    constant Args& args
 ) {
-    uint one_zero = (bits == 2147483648u) ? 0u : bits;
-    return ((one_zero >> 31u) == 1u) ? ~(one_zero) : (one_zero | 2147483648u);
+    uint _e4 = args.zero;
+    return as_type<metal::float4>(as_type<metal::uint4>(x_1) ^ metal::uint4(_e4));
+}
+
+metal::uint4 ordered(
+    metal::uint4 bits
+) {
+    metal::uint4 one_zero = metal::select(bits, metal::uint4(0u), bits == metal::uint4(2147483648u));
+    return metal::select(one_zero | metal::uint4(2147483648u), ~(one_zero), one_zero >= metal::uint4(2147483648u));
 }
 
 float number(
@@ -157,89 +170,117 @@ Row row_of(
     return Row {_e19 + (_e2 * _e22), mask};
 }
 
-uint naga_div(uint lhs, uint rhs) {
+metal::uint4 naga_div(metal::uint4 lhs, metal::uint4 rhs) {
     return lhs / metal::select(rhs, 1u, rhs == 0u);
 }
 
-uint naga_mod(uint lhs, uint rhs) {
+metal::uint4 naga_mod(metal::uint4 lhs, metal::uint4 rhs) {
     return lhs % metal::select(rhs, 1u, rhs == 0u);
 }
 
-uint key_of(
+metal::uint4 keys_of(
     Row row,
-    uint token,
+    metal::uint4 tokens,
     device type_2 const& weights0_,
+    constant Args& args,
     device type_2 const& logits,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    bool local_3 = {};
-    bool local_4 = {};
+    metal::bool4 may = {};
+    uint _e4 = args.vocab;
+    metal::uint4 at_3 = metal::min(tokens, metal::uint4(_e4 - 1u));
+    uint first_1 = row.logits;
+    uint _e14 = logits[metal::min(unsigned(first_1 + at_3.x), (_buffer_sizes.size4 - 0 - 4) / 4)];
+    uint _e19 = logits[metal::min(unsigned(first_1 + at_3.y), (_buffer_sizes.size4 - 0 - 4) / 4)];
+    uint _e24 = logits[metal::min(unsigned(first_1 + at_3.z), (_buffer_sizes.size4 - 0 - 4) / 4)];
+    uint _e29 = logits[metal::min(unsigned(first_1 + at_3.w), (_buffer_sizes.size4 - 0 - 4) / 4)];
+    metal::uint4 bits_1 = metal::uint4(_e14, _e19, _e24, _e29);
+    may = tokens == at_3;
     if (row.mask != NOTHING) {
-        uint _e13 = weights0_[metal::min(unsigned(row.mask + naga_div(token, 32u)), (_buffer_sizes.size0 - 0 - 4) / 4)];
-        local_3 = ((_e13 >> naga_mod(token, 32u)) & 1u) == 0u;
-    } else {
-        local_3 = false;
+        metal::uint4 words = metal::uint4(row.mask) + naga_div(at_3, metal::uint4(32u));
+        uint _e45 = weights0_[metal::min(unsigned(words.x), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e49 = weights0_[metal::min(unsigned(words.y), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e53 = weights0_[metal::min(unsigned(words.z), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e57 = weights0_[metal::min(unsigned(words.w), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        metal::uint4 allowed = metal::uint4(_e45, _e49, _e53, _e57);
+        metal::bool4 _e59 = may;
+        may = _e59 & (((allowed >> naga_mod(at_3, metal::uint4(32u))) & metal::uint4(1u)) == metal::uint4(1u));
     }
-    bool _e22 = local_3;
-    if (_e22) {
-        return 0u;
-    }
-    uint bits_1 = logits[metal::min(unsigned(row.logits + token), (_buffer_sizes.size4 - 0 - 4) / 4)];
-    if (!(((bits_1 & 2147483647u) > INFINITE))) {
-        local_4 = bits_1 == 4286578688u;
-    } else {
-        local_4 = true;
-    }
-    bool _e39 = local_4;
-    if (_e39) {
-        return 0u;
-    }
-    uint _e45 = ordered((bits_1 == INFINITE) ? LARGEST : bits_1);
-    return _e45;
+    metal::bool4 _e71 = may;
+    may = _e71 & ((bits_1 & metal::uint4(2147483647u)) <= metal::uint4(2139095040u));
+    metal::bool4 _e79 = may;
+    may = _e79 & (bits_1 != metal::uint4(4286578688u));
+    metal::uint4 finite = metal::select(bits_1, metal::uint4(2139095039u), bits_1 == metal::uint4(2139095040u));
+    metal::uint4 _e92 = ordered(finite);
+    metal::bool4 _e93 = may;
+    return metal::select(metal::uint4(0u), _e92, _e93);
 }
 
-float exponential(
-    float x_1,
+uint key_of(
+    Row row_1,
+    uint token,
+    device type_2 const& weights0_,
+    constant Args& args,
+    device type_2 const& logits,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::uint4 _e3 = keys_of(row_1, metal::uint4(token), weights0_, args, logits, _buffer_sizes);
+    return _e3.x;
+}
+
+metal::float4 exponentials(
+    metal::float4 x_2,
     constant Args& args
 ) {
-    float series = {};
-    float y = metal::max(x_1, -88.0);
-    float _e5 = exactly(y * 1.442695, args);
-    float _e8 = exactly(_e5 + 12582912.0, args);
-    float _e11 = exactly(_e8 - 12582912.0, args);
-    float _e14 = exactly(_e11 * 0.6933594, args);
-    float _e16 = exactly(y - _e14, args);
-    float _e19 = exactly(_e11 * 0.00021219444, args);
-    float _e21 = exactly(_e16 + _e19, args);
-    float _e24 = exactly(_e21 * 0.008312385, args);
-    float _e27 = exactly(0.041891407 + _e24, args);
-    series = _e27;
-    float _e29 = series;
-    float _e31 = exactly(_e21 * _e29, args);
-    float _e34 = exactly(0.1666712 + _e31, args);
-    series = _e34;
-    float _e35 = series;
-    float _e37 = exactly(_e21 * _e35, args);
-    float _e40 = exactly(0.49999222 + _e37, args);
-    series = _e40;
-    float _e42 = exactly(_e21 * _e21, args);
-    float _e43 = series;
-    float _e45 = exactly(_e42 * _e43, args);
-    float _e47 = exactly(_e21 + _e45, args);
-    float _e50 = exactly(1.0 + _e47, args);
-    float scaled = as_type<float>(as_type<uint>(_e50) + (as_type<uint>(_e8) << 23u));
-    return (x_1 > -87.0) ? scaled : 0.0;
+    metal::float4 series = {};
+    metal::float4 y = metal::max(x_2, metal::float4(-88.0));
+    metal::float4 _e6 = all_exactly(y * 1.442695, args);
+    metal::float4 _e10 = all_exactly(_e6 + metal::float4(12582912.0), args);
+    metal::float4 _e14 = all_exactly(_e10 - metal::float4(12582912.0), args);
+    metal::float4 _e17 = all_exactly(_e14 * 0.6933594, args);
+    metal::float4 _e19 = all_exactly(y - _e17, args);
+    metal::float4 _e22 = all_exactly(_e14 * 0.00021219444, args);
+    metal::float4 _e24 = all_exactly(_e19 + _e22, args);
+    metal::float4 _e29 = all_exactly(_e24 * 0.008312385, args);
+    metal::float4 _e31 = all_exactly(metal::float4(0.041891407) + _e29, args);
+    series = _e31;
+    metal::float4 _e35 = series;
+    metal::float4 _e37 = all_exactly(_e24 * _e35, args);
+    metal::float4 _e39 = all_exactly(metal::float4(0.1666712) + _e37, args);
+    series = _e39;
+    metal::float4 _e42 = series;
+    metal::float4 _e44 = all_exactly(_e24 * _e42, args);
+    metal::float4 _e46 = all_exactly(metal::float4(0.49999222) + _e44, args);
+    series = _e46;
+    metal::float4 _e48 = all_exactly(_e24 * _e24, args);
+    metal::float4 _e49 = series;
+    metal::float4 _e51 = all_exactly(_e48 * _e49, args);
+    metal::float4 _e53 = all_exactly(_e24 + _e51, args);
+    series = _e53;
+    metal::float4 _e56 = series;
+    metal::float4 _e58 = all_exactly(metal::float4(1.0) + _e56, args);
+    metal::float4 scaled = as_type<metal::float4>(as_type<metal::uint4>(_e58) + (as_type<metal::uint4>(_e10) << metal::uint4(23u)));
+    return metal::select(metal::float4(0.0), scaled, x_2 > metal::float4(-87.0));
+}
+
+uint worked_out(
+    uint at,
+    device type_2 const& kept,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = kept[metal::min(unsigned(at), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    return _e3;
 }
 
 metal::uint3 added(
     metal::uint3 a,
     metal::uint3 b
 ) {
-    uint x_3 = a.x + b.x;
+    uint x_4 = a.x + b.x;
     uint y_1 = a.y + b.y;
-    uint carry = (x_3 < a.x) ? 1u : 0u;
+    uint carry = (x_4 < a.x) ? 1u : 0u;
     uint y_carried = y_1 + carry;
-    return metal::uint3(x_3, y_carried, ((a.z + b.z) + ((y_1 < a.y) ? 1u : 0u)) + ((y_carried < y_1) ? 1u : 0u));
+    return metal::uint3(x_4, y_carried, ((a.z + b.z) + ((y_1 < a.y) ? 1u : 0u)) + ((y_carried < y_1) ? 1u : 0u));
 }
 
 metal::uint3 subtracted(
@@ -262,6 +303,10 @@ bool is_less(
         return a_2.y < b_2.y;
     }
     return a_2.x < b_2.x;
+}
+
+uint naga_mod(uint lhs, uint rhs) {
+    return lhs % metal::select(rhs, 1u, rhs == 0u);
 }
 
 metal::uint3 raised(
@@ -330,14 +375,14 @@ metal::uint3 rounded(
 ) {
     bool is_above = false;
     bool is_half = false;
+    bool local_3 = {};
+    bool local_4 = {};
     bool local_5 = {};
     bool local_6 = {};
     bool local_7 = {};
     bool local_8 = {};
     bool local_9 = {};
     bool local_10 = {};
-    bool local_11 = {};
-    bool local_12 = {};
     uint _e2 = digits(a_6);
     uint dropped = (_e2 > 53u) ? (_e2 - 53u) : 0u;
     metal::uint3 _e9 = lowered(a_6, dropped);
@@ -346,23 +391,23 @@ metal::uint3 rounded(
     if (dropped == 0u) {
         if (!((below.y > 2147483648u))) {
             if (below.y == 2147483648u) {
-                local_6 = below.x != 0u;
+                local_4 = below.x != 0u;
             } else {
-                local_6 = false;
+                local_4 = false;
             }
-            bool _e33 = local_6;
-            local_5 = _e33;
+            bool _e33 = local_4;
+            local_3 = _e33;
         } else {
-            local_5 = true;
+            local_3 = true;
         }
-        bool _e35 = local_5;
+        bool _e35 = local_3;
         is_above = _e35;
         if (below.y == 2147483648u) {
-            local_7 = below.x == 0u;
+            local_5 = below.x == 0u;
         } else {
-            local_7 = false;
+            local_5 = false;
         }
-        bool _e45 = local_7;
+        bool _e45 = local_5;
         is_half = _e45;
     } else {
         metal::uint3 _e52 = raised(metal::uint3(1u, 0u, 0u), dropped - 1u);
@@ -370,39 +415,39 @@ metal::uint3 rounded(
         bool _e58 = is_less(_e52, _e11);
         if (!(_e58)) {
             if (metal::all(_e52 == _e11)) {
-                local_9 = has_more;
+                local_7 = has_more;
             } else {
-                local_9 = false;
+                local_7 = false;
             }
-            bool _e67 = local_9;
-            local_8 = _e67;
+            bool _e67 = local_7;
+            local_6 = _e67;
         } else {
-            local_8 = true;
+            local_6 = true;
         }
-        bool _e69 = local_8;
+        bool _e69 = local_6;
         is_above = _e69;
         if (metal::all(_e52 == _e11)) {
-            local_10 = !(has_more);
+            local_8 = !(has_more);
         } else {
-            local_10 = false;
+            local_8 = false;
         }
-        bool _e76 = local_10;
+        bool _e76 = local_8;
         is_half = _e76;
     }
     bool _e79 = is_above;
     if (!(_e79)) {
         bool _e83 = is_half;
         if (_e83) {
-            local_12 = (_e9.x & 1u) == 1u;
+            local_10 = (_e9.x & 1u) == 1u;
         } else {
-            local_12 = false;
+            local_10 = false;
         }
-        bool _e92 = local_12;
-        local_11 = _e92;
+        bool _e92 = local_10;
+        local_9 = _e92;
     } else {
-        local_11 = true;
+        local_9 = true;
     }
-    bool _e94 = local_11;
+    bool _e94 = local_9;
     uint up = _e94 ? 1u : 0u;
     metal::uint3 _e99 = added(_e9, metal::uint3(up, 0u, 0u));
     metal::uint3 _e100 = raised(_e99, dropped);
@@ -414,9 +459,9 @@ metal::uint2 product(
     uint b_5
 ) {
     uint low_1 = (a_7 & 65535u) * (b_5 & 65535u);
-    uint first_1 = ((a_7 >> 16u) * (b_5 & 65535u)) + (low_1 >> 16u);
-    uint second = ((a_7 & 65535u) * (b_5 >> 16u)) + (first_1 & 65535u);
-    return metal::uint2((second << 16u) | (low_1 & 65535u), (((a_7 >> 16u) * (b_5 >> 16u)) + (first_1 >> 16u)) + (second >> 16u));
+    uint first_2 = ((a_7 >> 16u) * (b_5 & 65535u)) + (low_1 >> 16u);
+    uint second = ((a_7 & 65535u) * (b_5 >> 16u)) + (first_2 & 65535u);
+    return metal::uint2((second << 16u) | (low_1 & 65535u), (((a_7 >> 16u) * (b_5 >> 16u)) + (first_2 >> 16u)) + (second >> 16u));
 }
 
 metal::uint4 multiplied(
@@ -435,21 +480,21 @@ int naga_neg(int val) {
 }
 
 metal::uint3 whole_of(
-    float x_2,
+    float x_3,
     int power_2
 ) {
+    bool local_11 = {};
+    bool local_12 = {};
     bool local_13 = {};
-    bool local_14 = {};
-    bool local_15 = {};
-    uint bits_4 = as_type<uint>(x_2);
+    uint bits_4 = as_type<uint>(x_3);
     uint mantissa = (bits_4 & 8388607u) | 8388608u;
     int exponent = as_type<int>(as_type<uint>(as_type<int>(as_type<uint>(static_cast<int>(bits_4 >> 23u)) - as_type<uint>(150))) + as_type<uint>(power_2));
     if (!((bits_4 < 8388608u))) {
-        local_13 = exponent < -24;
+        local_11 = exponent < -24;
     } else {
-        local_13 = true;
+        local_11 = true;
     }
-    bool _e21 = local_13;
+    bool _e21 = local_11;
     if (_e21) {
         return metal::uint3(0u);
     }
@@ -463,23 +508,23 @@ metal::uint3 whole_of(
     uint half_ = 1u << (down - 1u);
     if (!((rest > half_))) {
         if (rest == half_) {
-            local_15 = (whole & 1u) == 1u;
+            local_13 = (whole & 1u) == 1u;
         } else {
-            local_15 = false;
+            local_13 = false;
         }
-        bool _e54 = local_15;
-        local_14 = _e54;
+        bool _e54 = local_13;
+        local_12 = _e54;
     } else {
-        local_14 = true;
+        local_12 = true;
     }
-    bool _e56 = local_14;
+    bool _e56 = local_12;
     return metal::uint3(whole + (_e56 ? 1u : 0u), 0u, 0u);
 }
 
 void clear(
     uint thread_1,
-    threadgroup type_9& low,
-    threadgroup type_9& high
+    threadgroup type_11& low,
+    threadgroup type_11& high
 ) {
     uint i_1 = {};
     i_1 = thread_1;
@@ -506,15 +551,15 @@ void clear(
 }
 
 void tally(
-    uint at,
+    uint at_1,
     metal::uint3 amount,
-    threadgroup type_9& low,
-    threadgroup type_9& high
+    threadgroup type_11& low,
+    threadgroup type_11& high
 ) {
-    uint _e5 = metal::atomic_fetch_add_explicit(&low.inner[metal::min(unsigned(at), 1023u)], amount.x, metal::memory_order_relaxed);
+    uint _e5 = metal::atomic_fetch_add_explicit(&low.inner[metal::min(unsigned(at_1), 1023u)], amount.x, metal::memory_order_relaxed);
     uint rest_1 = amount.y + (((_e5 + amount.x) < _e5) ? 1u : 0u);
     if (rest_1 != 0u) {
-        uint _e18 = metal::atomic_fetch_add_explicit(&high.inner[metal::min(unsigned(at), 1023u)], rest_1, metal::memory_order_relaxed);
+        uint _e18 = metal::atomic_fetch_add_explicit(&high.inner[metal::min(unsigned(at_1), 1023u)], rest_1, metal::memory_order_relaxed);
         return;
     } else {
         return;
@@ -522,12 +567,12 @@ void tally(
 }
 
 metal::uint3 tallied(
-    uint at_1,
-    threadgroup type_9& low,
-    threadgroup type_9& high
+    uint at_2,
+    threadgroup type_11& low,
+    threadgroup type_11& high
 ) {
-    uint _e3 = metal::atomic_load_explicit(&low.inner[metal::min(unsigned(at_1), 1023u)], metal::memory_order_relaxed);
-    uint _e6 = metal::atomic_load_explicit(&high.inner[metal::min(unsigned(at_1), 1023u)], metal::memory_order_relaxed);
+    uint _e3 = metal::atomic_load_explicit(&low.inner[metal::min(unsigned(at_2), 1023u)], metal::memory_order_relaxed);
+    uint _e6 = metal::atomic_load_explicit(&high.inner[metal::min(unsigned(at_2), 1023u)], metal::memory_order_relaxed);
     return metal::uint3(_e3, _e6, 0u);
 }
 
@@ -541,9 +586,9 @@ metal::uint3 amount_of(
         return metal::uint3(1u, 0u, 0u);
     }
     float _e8 = exactly(logit - most, args);
-    float _e9 = exponential(_e8, args);
-    metal::uint3 _e11 = whole_of(_e9, 42);
-    return _e11;
+    metal::float4 _e10 = exponentials(metal::float4(_e8), args);
+    metal::uint3 _e13 = whole_of(_e10.x, 42);
+    return _e13;
 }
 
 uint bin_of(
@@ -560,7 +605,7 @@ uint bin_of(
 Before before(
     metal::uint3 own_1,
     uint thread_2,
-    threadgroup type_10& sums
+    threadgroup type_12& sums
 ) {
     metal::uint3 sum = {};
     uint step = 1u;
@@ -628,7 +673,7 @@ metal::uint3 reached(
     device type_2 const& weights1_,
     device type_2 const& kept,
     constant Args& args,
-    threadgroup type_10& sums,
+    threadgroup type_12& sums,
     threadgroup uint& found,
     threadgroup metal::uint3& found_ahead,
     constant _mslBufferSizes& _buffer_sizes
@@ -638,14 +683,14 @@ metal::uint3 reached(
     metal::uint3 wanted = {};
     metal::uint3 sum_2 = {};
     uint i_3 = 0u;
-    bool local_16 = {};
+    bool local_14 = {};
     uint _e6 = args.bins;
     uint bins = _e6 + (2u * ((draw_3 * TALLIES) + (thread_3 * 4u)));
     bool loop_init_2 = true;
     while(true) {
         if (!loop_init_2) {
-            uint _e42 = i_2;
-            i_2 = _e42 + 1u;
+            uint _e38 = i_2;
+            i_2 = _e38 + 1u;
         }
         loop_init_2 = false;
         uint _e19 = i_2;
@@ -655,77 +700,82 @@ metal::uint3 reached(
         }
         {
             metal::uint3 _e21 = own_2;
-            uint _e24 = i_2;
-            uint _e28 = kept[metal::min(unsigned(bins + (2u * _e24)), (_buffer_sizes.size2 - 0 - 4) / 4)];
-            uint _e31 = i_2;
-            uint _e37 = kept[metal::min(unsigned((bins + (2u * _e31)) + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)];
-            metal::uint3 _e40 = added(_e21, metal::uint3(_e28, _e37, 0u));
-            own_2 = _e40;
+            uint _e23 = i_2;
+            uint _e26 = worked_out(bins + (2u * _e23), kept, _buffer_sizes);
+            uint _e28 = i_2;
+            uint _e33 = worked_out((bins + (2u * _e28)) + 1u, kept, _buffer_sizes);
+            metal::uint3 _e36 = added(_e21, metal::uint3(_e26, _e33, 0u));
+            own_2 = _e36;
         }
     }
-    metal::uint3 _e44 = own_2;
-    Before _e45 = before(_e44, thread_3, sums);
-    uint _e47 = word_of(draw_3, TOP_K, weights1_, _buffer_sizes);
-    wanted = metal::uint3(_e47, 0u, 0u);
+    metal::uint3 _e40 = own_2;
+    Before _e41 = before(_e40, thread_3, sums);
+    uint _e43 = word_of(draw_3, TOP_K, weights1_, _buffer_sizes);
+    wanted = metal::uint3(_e43, 0u, 0u);
     if (!(is_counted_1)) {
-        uint _e55 = word_of(draw_3, TOP_P, weights1_, _buffer_sizes);
-        metal::uint3 _e56 = share_of(_e45.all, _e55);
-        wanted = _e56;
+        uint _e51 = word_of(draw_3, TOP_P, weights1_, _buffer_sizes);
+        metal::uint3 _e52 = share_of(_e41.all, _e51);
+        wanted = _e52;
     } else {
-        metal::uint3 _e58 = wanted;
-        bool _e59 = is_less(_e45.all, _e58);
-        if (_e59) {
-            wanted = _e45.all;
+        metal::uint3 _e54 = wanted;
+        bool _e55 = is_less(_e41.all, _e54);
+        if (_e55) {
+            wanted = _e41.all;
         }
     }
-    sum_2 = _e45.ahead;
+    if (thread_3 == 0u) {
+        found = 0u;
+        found_ahead = metal::uint3(0u);
+    }
+    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
+    sum_2 = _e41.ahead;
     bool loop_init_3 = true;
     while(true) {
         if (!loop_init_3) {
-            uint _e104 = i_3;
-            i_3 = _e104 + 1u;
+            uint _e103 = i_3;
+            i_3 = _e103 + 1u;
         }
         loop_init_3 = false;
-        uint _e65 = i_3;
-        if (_e65 < 4u) {
+        uint _e68 = i_3;
+        if (_e68 < 4u) {
         } else {
             break;
         }
         {
-            uint _e69 = i_3;
-            uint _e73 = kept[metal::min(unsigned(bins + (2u * _e69)), (_buffer_sizes.size2 - 0 - 4) / 4)];
+            uint _e71 = i_3;
+            uint _e74 = worked_out(bins + (2u * _e71), kept, _buffer_sizes);
             uint _e76 = i_3;
-            uint _e82 = kept[metal::min(unsigned((bins + (2u * _e76)) + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)];
-            metal::uint3 inside = metal::uint3(_e73, _e82, 0u);
-            metal::uint3 _e85 = sum_2;
-            metal::uint3 _e86 = added(_e85, inside);
-            metal::uint3 _e87 = sum_2;
-            metal::uint3 _e88 = wanted;
-            bool _e89 = is_less(_e87, _e88);
-            if (_e89) {
-                metal::uint3 _e92 = wanted;
-                bool _e93 = is_less(_e86, _e92);
-                local_16 = !(_e93);
+            uint _e81 = worked_out((bins + (2u * _e76)) + 1u, kept, _buffer_sizes);
+            metal::uint3 inside = metal::uint3(_e74, _e81, 0u);
+            metal::uint3 _e84 = sum_2;
+            metal::uint3 _e85 = added(_e84, inside);
+            metal::uint3 _e86 = sum_2;
+            metal::uint3 _e87 = wanted;
+            bool _e88 = is_less(_e86, _e87);
+            if (_e88) {
+                metal::uint3 _e91 = wanted;
+                bool _e92 = is_less(_e85, _e91);
+                local_14 = !(_e92);
             } else {
-                local_16 = false;
+                local_14 = false;
             }
-            bool _e96 = local_16;
-            if (_e96) {
-                uint _e99 = i_3;
-                found = (thread_3 * 4u) + _e99;
-                metal::uint3 _e102 = sum_2;
-                found_ahead = _e102;
+            bool _e95 = local_14;
+            if (_e95) {
+                uint _e98 = i_3;
+                found = (thread_3 * 4u) + _e98;
+                metal::uint3 _e101 = sum_2;
+                found_ahead = _e101;
             }
-            sum_2 = _e86;
+            sum_2 = _e85;
         }
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    metal::uint3 _e106 = wanted;
-    return _e106;
+    metal::uint3 _e105 = wanted;
+    return _e105;
 }
 
 metal::uint2 place_at(
-    Scope scope_1,
+    Scope scope,
     uint i_4,
     device type_2 const& weights0_,
     device type_2 const& kept,
@@ -733,117 +783,67 @@ metal::uint2 place_at(
     device type_2 const& logits,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    bool local_17 = {};
-    if (scope_1.is_listed) {
-        uint _e9 = kept[metal::min(unsigned(scope_1.list + (2u * i_4)), (_buffer_sizes.size2 - 0 - 4) / 4)];
-        uint _e18 = kept[metal::min(unsigned((scope_1.list + (2u * i_4)) + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    bool local_15 = {};
+    if (scope.is_listed) {
+        uint _e9 = kept[metal::min(unsigned(scope.list + (2u * i_4)), (_buffer_sizes.size2 - 0 - 4) / 4)];
+        uint _e18 = kept[metal::min(unsigned((scope.list + (2u * i_4)) + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)];
         return metal::uint2(_e9, _e18);
     }
-    uint _e21 = key_of(scope_1.row, i_4, weights0_, logits, _buffer_sizes);
+    uint _e21 = key_of(scope.row, i_4, weights0_, args, logits, _buffer_sizes);
     if (_e21 == 0u) {
         return metal::uint2(4294967295u);
     }
     float _e27 = number(_e21);
-    uint _e28 = bin_of(scope_1.most, _e27, args);
-    if (_e28 >= scope_1.first_bin) {
-        local_17 = _e28 <= scope_1.last_bin;
+    uint _e28 = bin_of(scope.most, _e27, args);
+    if (_e28 >= scope.bins.x) {
+        local_15 = _e28 <= scope.bins.y;
     } else {
-        local_17 = false;
+        local_15 = false;
     }
-    bool _e40 = local_17;
-    return _e40 ? metal::uint2(~(_e21), i_4) : metal::uint2(4294967295u);
-}
-
-uint list(
-    Scope scope_2,
-    uint thread_4,
-    device type_2 const& weights0_,
-    device type_2& kept,
-    constant Args& args,
-    device type_2 const& logits,
-    threadgroup metal::atomic_uint& listed,
-    threadgroup metal::atomic_uint& least,
-    threadgroup metal::atomic_uint& largest,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    uint token_1 = {};
-    if (thread_4 == 0u) {
-        metal::atomic_store_explicit(&listed, 0u, metal::memory_order_relaxed);
-        metal::atomic_store_explicit(&least, NONE, metal::memory_order_relaxed);
-        metal::atomic_store_explicit(&largest, 0u, metal::memory_order_relaxed);
-    }
-    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    token_1 = thread_4;
-    bool loop_init_4 = true;
-    while(true) {
-        if (!loop_init_4) {
-            uint _e48 = token_1;
-            token_1 = _e48 + THREADS;
-        }
-        loop_init_4 = false;
-        uint _e11 = token_1;
-        uint _e14 = args.vocab;
-        if (_e11 < _e14) {
-        } else {
-            break;
-        }
-        {
-            uint _e16 = token_1;
-            metal::uint2 _e17 = place_at(scope_2, _e16, weights0_, kept, args, logits, _buffer_sizes);
-            if (_e17.x == NONE) {
-                continue;
-            }
-            uint _e23 = metal::atomic_fetch_min_explicit(&least, _e17.x, metal::memory_order_relaxed);
-            uint _e26 = metal::atomic_fetch_max_explicit(&largest, _e17.x, metal::memory_order_relaxed);
-            uint _e29 = metal::atomic_fetch_add_explicit(&listed, 1u, metal::memory_order_relaxed);
-            if (_e29 < LISTED) {
-                kept[metal::min(unsigned(scope_2.list + (2u * _e29)), (_buffer_sizes.size2 - 0 - 4) / 4)] = _e17.x;
-                kept[metal::min(unsigned((scope_2.list + (2u * _e29)) + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)] = _e17.y;
-            }
-        }
-    }
-    metal::threadgroup_barrier(metal::mem_flags::mem_device);
-    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint _e52 = metal::atomic_load_explicit(&listed, metal::memory_order_relaxed);
-    return _e52;
+    bool _e42 = local_15;
+    return _e42 ? metal::uint2(~(_e21), i_4) : metal::uint2(4294967295u);
 }
 
 bool is_behind(
     metal::uint2 place,
     metal::uint2 other_1
 ) {
-    bool local_18 = {};
-    bool local_19 = {};
+    bool local_16 = {};
+    bool local_17 = {};
     if (!((place.x > other_1.x))) {
         if (place.x == other_1.x) {
-            local_19 = place.y > other_1.y;
+            local_17 = place.y > other_1.y;
         } else {
-            local_19 = false;
+            local_17 = false;
         }
-        bool _e17 = local_19;
-        local_18 = _e17;
+        bool _e17 = local_17;
+        local_16 = _e17;
     } else {
-        local_18 = true;
+        local_16 = true;
     }
-    bool _e19 = local_18;
+    bool _e19 = local_16;
     return _e19;
 }
 
+uint naga_div(uint lhs, uint rhs) {
+    return lhs / metal::select(rhs, 1u, rhs == 0u);
+}
+
 uint narrow(
-    Scope scope_3,
+    Scope scope_1,
     Wanted wanted_1,
     thread metal::uint3& ahead,
     uint index,
     metal::uint2 range,
     uint begin,
-    uint thread_5,
+    uint thread_4,
     device type_2 const& weights0_,
     device type_2 const& kept,
     constant Args& args,
     device type_2 const& logits,
-    threadgroup type_9& low,
-    threadgroup type_9& high,
-    threadgroup type_10& sums,
+    threadgroup type_11& low,
+    threadgroup type_11& high,
+    threadgroup type_12& sums,
     threadgroup uint& found,
     threadgroup metal::uint3& found_ahead,
     constant _mslBufferSizes& _buffer_sizes
@@ -852,29 +852,29 @@ uint narrow(
     uint last_1 = {};
     uint round = 0u;
     uint i_5 = {};
+    bool local_18 = {};
+    bool local_19 = {};
     bool local_20 = {};
     bool local_21 = {};
     bool local_22 = {};
-    bool local_23 = {};
-    bool local_24 = {};
     metal::uint3 own_3 = {};
     uint i_6 = {};
     metal::uint3 sum_3 = {};
     uint i_7 = {};
-    bool local_25 = {};
+    bool local_23 = {};
     first = range.x;
     last_1 = range.y;
     uint _e13 = last_1;
     uint _e14 = first;
     uint length = 32u - metal::clz(_e13 - _e14);
     uint rounds = naga_div(length + 9u, 10u);
-    bool loop_init_5 = true;
+    bool loop_init_4 = true;
     while(true) {
-        if (!loop_init_5) {
+        if (!loop_init_4) {
             uint _e169 = round;
             round = _e169 + 1u;
         }
-        loop_init_5 = false;
+        loop_init_4 = false;
         uint _e24 = round;
         if (_e24 < rounds) {
         } else {
@@ -885,82 +885,82 @@ uint narrow(
             uint rest_2 = length - (10u * _e27);
             uint shift = (rest_2 > 10u) ? (rest_2 - 10u) : 0u;
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            clear(thread_5, low, high);
-            if (thread_5 == 0u) {
+            clear(thread_4, low, high);
+            if (thread_4 == 0u) {
                 found = 0u;
                 metal::uint3 _e41 = ahead;
                 found_ahead = _e41;
             }
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-            i_5 = thread_5;
-            bool loop_init_6 = true;
+            i_5 = thread_4;
+            bool loop_init_5 = true;
             while(true) {
-                if (!loop_init_6) {
+                if (!loop_init_5) {
                     uint _e99 = i_5;
                     i_5 = _e99 + THREADS;
                 }
-                loop_init_6 = false;
+                loop_init_5 = false;
                 uint _e43 = i_5;
-                if (_e43 < scope_3.count) {
+                if (_e43 < scope_1.count) {
                 } else {
                     break;
                 }
                 {
                     uint _e46 = i_5;
-                    metal::uint2 _e47 = place_at(scope_3, _e46, weights0_, kept, args, logits, _buffer_sizes);
+                    metal::uint2 _e47 = place_at(scope_1, _e46, weights0_, kept, args, logits, _buffer_sizes);
                     uint word_2 = (index == 1u) ? _e47.y : _e47.x;
                     if (begin != NONE) {
-                        local_20 = _e47.x != begin;
+                        local_18 = _e47.x != begin;
                     } else {
-                        local_20 = false;
+                        local_18 = false;
                     }
-                    bool is_other = local_20;
+                    bool is_other = local_18;
                     if (!((_e47.x == NONE))) {
-                        local_21 = is_other;
+                        local_19 = is_other;
+                    } else {
+                        local_19 = true;
+                    }
+                    bool _e68 = local_19;
+                    if (!(_e68)) {
+                        uint _e72 = first;
+                        local_20 = word_2 < _e72;
+                    } else {
+                        local_20 = true;
+                    }
+                    bool _e75 = local_20;
+                    if (!(_e75)) {
+                        uint _e79 = last_1;
+                        local_21 = word_2 > _e79;
                     } else {
                         local_21 = true;
                     }
-                    bool _e68 = local_21;
-                    if (!(_e68)) {
-                        uint _e72 = first;
-                        local_22 = word_2 < _e72;
+                    bool _e82 = local_21;
+                    if (!(_e82)) {
+                        bool _e87 = is_behind(_e47, wanted_1.limit);
+                        local_22 = _e87;
                     } else {
                         local_22 = true;
                     }
-                    bool _e75 = local_22;
-                    if (!(_e75)) {
-                        uint _e79 = last_1;
-                        local_23 = word_2 > _e79;
-                    } else {
-                        local_23 = true;
-                    }
-                    bool _e82 = local_23;
-                    if (!(_e82)) {
-                        bool _e87 = is_behind(_e47, wanted_1.limit);
-                        local_24 = _e87;
-                    } else {
-                        local_24 = true;
-                    }
-                    bool _e89 = local_24;
+                    bool _e89 = local_22;
                     if (_e89) {
                         continue;
                     }
                     uint _e90 = first;
                     float _e97 = number(~(_e47.x));
-                    metal::uint3 _e98 = amount_of(wanted_1.is_counted, scope_3.most, _e97, args);
+                    metal::uint3 _e98 = amount_of(wanted_1.is_counted, scope_1.most, _e97, args);
                     tally((word_2 - _e90) >> shift, _e98, low, high);
                 }
             }
             metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
             own_3 = metal::uint3(0u);
             i_6 = 0u;
-            bool loop_init_7 = true;
+            bool loop_init_6 = true;
             while(true) {
-                if (!loop_init_7) {
+                if (!loop_init_6) {
                     uint _e116 = i_6;
                     i_6 = _e116 + 1u;
                 }
-                loop_init_7 = false;
+                loop_init_6 = false;
                 uint _e107 = i_6;
                 if (_e107 < 4u) {
                 } else {
@@ -969,24 +969,24 @@ uint narrow(
                 {
                     metal::uint3 _e109 = own_3;
                     uint _e111 = i_6;
-                    metal::uint3 _e113 = tallied((thread_5 * 4u) + _e111, low, high);
+                    metal::uint3 _e113 = tallied((thread_4 * 4u) + _e111, low, high);
                     metal::uint3 _e114 = added(_e109, _e113);
                     own_3 = _e114;
                 }
             }
             metal::uint3 _e118 = ahead;
             metal::uint3 _e119 = own_3;
-            Before _e120 = before(_e119, thread_5, sums);
+            Before _e120 = before(_e119, thread_4, sums);
             metal::uint3 _e122 = added(_e118, _e120.ahead);
             sum_3 = _e122;
             i_7 = 0u;
-            bool loop_init_8 = true;
+            bool loop_init_7 = true;
             while(true) {
-                if (!loop_init_8) {
+                if (!loop_init_7) {
                     uint _e151 = i_7;
                     i_7 = _e151 + 1u;
                 }
-                loop_init_8 = false;
+                loop_init_7 = false;
                 uint _e126 = i_7;
                 if (_e126 < 4u) {
                 } else {
@@ -995,20 +995,20 @@ uint narrow(
                 {
                     metal::uint3 _e128 = sum_3;
                     uint _e130 = i_7;
-                    metal::uint3 _e132 = tallied((thread_5 * 4u) + _e130, low, high);
+                    metal::uint3 _e132 = tallied((thread_4 * 4u) + _e130, low, high);
                     metal::uint3 _e133 = added(_e128, _e132);
                     metal::uint3 _e134 = sum_3;
                     bool _e136 = is_less(_e134, wanted_1.sum);
                     if (_e136) {
                         bool _e140 = is_less(_e133, wanted_1.sum);
-                        local_25 = !(_e140);
+                        local_23 = !(_e140);
                     } else {
-                        local_25 = false;
+                        local_23 = false;
                     }
-                    bool _e143 = local_25;
+                    bool _e143 = local_23;
                     if (_e143) {
                         uint _e146 = i_7;
-                        found = (thread_5 * 4u) + _e146;
+                        found = (thread_4 * 4u) + _e146;
                         metal::uint3 _e149 = sum_3;
                         found_ahead = _e149;
                     }
@@ -1031,30 +1031,26 @@ uint narrow(
 }
 
 metal::uint2 reach(
-    Scope scope_4,
+    Scope scope_2,
     Wanted wanted_2,
-    uint thread_6,
+    uint thread_5,
     device type_2 const& weights0_,
     device type_2 const& kept,
     constant Args& args,
     device type_2 const& logits,
-    threadgroup type_9& low,
-    threadgroup type_9& high,
-    threadgroup type_10& sums,
+    threadgroup type_11& low,
+    threadgroup type_11& high,
+    threadgroup type_12& sums,
     threadgroup uint& found,
     threadgroup metal::uint3& found_ahead,
-    threadgroup metal::atomic_uint& least,
-    threadgroup metal::atomic_uint& largest,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     metal::uint3 ahead_1 = {};
     ahead_1 = wanted_2.ahead;
-    uint _e6 = metal::atomic_load_explicit(&largest, metal::memory_order_relaxed);
-    uint end = metal::min(_e6, wanted_2.limit.x);
-    uint _e12 = metal::atomic_load_explicit(&least, metal::memory_order_relaxed);
-    uint _e15 = narrow(scope_4, wanted_2, ahead_1, 0u, metal::uint2(_e12, end), NONE, thread_6, weights0_, kept, args, logits, low, high, sums, found, found_ahead, _buffer_sizes);
+    metal::uint2 words_1 = metal::uint2(scope_2.words.x, metal::min(scope_2.words.y, wanted_2.limit.x));
+    uint _e15 = narrow(scope_2, wanted_2, ahead_1, 0u, words_1, NONE, thread_5, weights0_, kept, args, logits, low, high, sums, found, found_ahead, _buffer_sizes);
     uint _e20 = args.vocab;
-    uint _e24 = narrow(scope_4, wanted_2, ahead_1, 1u, metal::uint2(0u, _e20 - 1u), _e15, thread_6, weights0_, kept, args, logits, low, high, sums, found, found_ahead, _buffer_sizes);
+    uint _e24 = narrow(scope_2, wanted_2, ahead_1, 1u, metal::uint2(0u, _e20 - 1u), _e15, thread_5, weights0_, kept, args, logits, low, high, sums, found, found_ahead, _buffer_sizes);
     return metal::uint2(_e15, _e24);
 }
 
@@ -1068,19 +1064,15 @@ struct main_Input {
 , device type_2& kept [[buffer(6)]]
 , constant Args& args [[buffer(7)]]
 , device type_2 const& logits [[buffer(0)]]
-, threadgroup type_9& low
-, threadgroup type_9& high
-, threadgroup type_10& sums
+, threadgroup type_11& low
+, threadgroup type_11& high
+, threadgroup type_12& sums
 , threadgroup uint& found
 , threadgroup metal::uint3& found_ahead
-, threadgroup metal::atomic_uint& listed
-, threadgroup metal::atomic_uint& least
-, threadgroup metal::atomic_uint& largest
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
     bool local = {};
     bool local_1 = {};
-    Scope scope = {};
     metal::uint2 last = {};
     metal::uint3 own = metal::uint3(0u);
     uint i = {};
@@ -1113,78 +1105,70 @@ struct main_Input {
     uint first_bin = is_both ? 0u : _e33;
     metal::uint3 _e37 = found_ahead;
     metal::uint3 ahead_2 = is_both ? metal::uint3(0u) : _e37;
-    Row _e41 = row_of(draw_4, weights1_, args, _buffer_sizes);
-    float _e42 = number(best);
-    uint _e44 = found;
-    uint _e47 = args.list;
-    scope = Scope {_e41, _e42, first_bin, _e44, _e47 + ((draw_4 * 2u) * LISTED), 0u, false};
-    Scope _e58 = scope;
-    uint _e59 = list(_e58, thread_, weights0_, kept, args, logits, listed, least, largest, _buffer_sizes);
-    scope.count = _e59;
-    uint _e62 = scope.count;
-    scope.is_listed = _e62 <= LISTED;
-    bool _e66 = scope.is_listed;
-    if (!(_e66)) {
-        uint _e71 = args.vocab;
-        scope.count = _e71;
-    }
-    Scope _e72 = scope;
-    metal::uint2 _e76 = reach(_e72, Wanted {is_counted_2, {}, ahead_2, _e31, metal::uint2(4294967295u)}, thread_, weights0_, kept, args, logits, low, high, sums, found, found_ahead, least, largest, _buffer_sizes);
-    last = _e76;
+    uint _e43 = state_at(draw_4, LIST_COUNT, args);
+    uint listed = kept[metal::min(unsigned(_e43), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    Row _e46 = row_of(draw_4, weights1_, args, _buffer_sizes);
+    float _e47 = number(best);
+    uint _e49 = found;
+    uint _e53 = state_at(draw_4, LIST_LEAST, args);
+    uint _e55 = kept[metal::min(unsigned(_e53), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e58 = state_at(draw_4, LIST_LARGEST, args);
+    uint _e60 = kept[metal::min(unsigned(_e58), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    uint _e64 = args.list;
+    uint _e72 = args.vocab;
+    Scope scope_3 = Scope {_e46, _e47, {}, metal::uint2(first_bin, _e49), metal::uint2(_e55, _e60), _e64 + ((draw_4 * 2u) * LISTED), (listed <= LISTED) ? listed : _e72, listed <= LISTED};
+    metal::uint2 _e82 = reach(scope_3, Wanted {is_counted_2, {}, ahead_2, _e31, metal::uint2(4294967295u)}, thread_, weights0_, kept, args, logits, low, high, sums, found, found_ahead, _buffer_sizes);
+    last = _e82;
     if (is_both) {
         i = thread_;
-        bool loop_init_9 = true;
+        bool loop_init_8 = true;
         while(true) {
-            if (!loop_init_9) {
-                uint _e108 = i;
-                i = _e108 + THREADS;
+            if (!loop_init_8) {
+                uint _e111 = i;
+                i = _e111 + THREADS;
             }
-            loop_init_9 = false;
-            uint _e82 = i;
-            uint _e84 = scope.count;
-            if (_e82 < _e84) {
+            loop_init_8 = false;
+            uint _e88 = i;
+            if (_e88 < scope_3.count) {
             } else {
                 break;
             }
             {
-                Scope _e86 = scope;
-                uint _e87 = i;
-                metal::uint2 _e88 = place_at(_e86, _e87, weights0_, kept, args, logits, _buffer_sizes);
-                if (_e88.x != NONE) {
-                    metal::uint2 _e94 = last;
-                    bool _e95 = is_behind(_e88, _e94);
-                    local_2 = !(_e95);
+                uint _e91 = i;
+                metal::uint2 _e92 = place_at(scope_3, _e91, weights0_, kept, args, logits, _buffer_sizes);
+                if (_e92.x != NONE) {
+                    metal::uint2 _e98 = last;
+                    bool _e99 = is_behind(_e92, _e98);
+                    local_2 = !(_e99);
                 } else {
                     local_2 = false;
                 }
-                bool _e98 = local_2;
-                if (_e98) {
-                    metal::uint3 _e99 = own;
-                    float _e102 = scope.most;
-                    float _e105 = number(~(_e88.x));
-                    metal::uint3 _e106 = amount_of(false, _e102, _e105, args);
-                    metal::uint3 _e107 = added(_e99, _e106);
-                    own = _e107;
+                bool _e102 = local_2;
+                if (_e102) {
+                    metal::uint3 _e103 = own;
+                    float _e108 = number(~(_e92.x));
+                    metal::uint3 _e109 = amount_of(false, scope_3.most, _e108, args);
+                    metal::uint3 _e110 = added(_e103, _e109);
+                    own = _e110;
                 }
             }
         }
-        metal::uint3 _e111 = own;
-        Before _e112 = before(_e111, thread_, sums);
-        metal::uint3 weight = _e112.all;
-        Scope _e114 = scope;
-        uint _e119 = word_of(draw_4, TOP_P, weights1_, _buffer_sizes);
-        metal::uint3 _e120 = share_of(weight, _e119);
-        metal::uint2 _e121 = last;
-        metal::uint2 _e123 = reach(_e114, Wanted {false, {}, metal::uint3(0u), _e120, _e121}, thread_, weights0_, kept, args, logits, low, high, sums, found, found_ahead, least, largest, _buffer_sizes);
-        last = _e123;
+        metal::uint3 _e114 = own;
+        Before _e115 = before(_e114, thread_, sums);
+        metal::uint3 weight = _e115.all;
+        uint _e121 = word_of(draw_4, TOP_P, weights1_, _buffer_sizes);
+        metal::uint3 _e122 = share_of(weight, _e121);
+        metal::uint2 _e123 = last;
+        metal::uint2 _e125 = reach(scope_3, Wanted {false, {}, metal::uint3(0u), _e122, _e123}, thread_, weights0_, kept, args, logits, low, high, sums, found, found_ahead, _buffer_sizes);
+        last = _e125;
     }
     if (thread_ == 0u) {
-        uint _e128 = state_at(draw_4, LAST, args);
-        uint _e131 = last.x;
-        kept[metal::min(unsigned(_e128), (_buffer_sizes.size2 - 0 - 4) / 4)] = _e131;
-        uint _e134 = state_at(draw_4, LAST, args);
-        uint _e139 = last.y;
-        kept[metal::min(unsigned(_e134 + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)] = _e139;
+        uint _e130 = state_at(draw_4, LAST, args);
+        uint _e133 = last.x;
+        kept[metal::min(unsigned(_e130), (_buffer_sizes.size2 - 0 - 4) / 4)] = _e133;
+        uint _e136 = state_at(draw_4, LAST, args);
+        uint _e141 = last.y;
+        kept[metal::min(unsigned(_e136 + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)] = _e141;
         return;
     } else {
         return;

@@ -30,7 +30,7 @@ struct Row {
     uint logits;
     uint mask;
 };
-typedef metal::atomic_uint type_5[1];
+typedef metal::atomic_uint type_6[1];
 constant uint EACH = 4u;
 constant uint EACH_GATED = 2u;
 constant uint PRODUCT_THREADS = 64u;
@@ -50,11 +50,11 @@ constant uint STATE_WIDTH_MAX = 512u;
 constant uint ROW_MAX = 640u;
 constant uint ROW_FOURS_MAX = 160u;
 constant uint HEAD_WORDS = 12u;
-constant uint STATE_WORDS = 3u;
+constant uint STATE_WORDS = 7u;
 constant uint TALLIES = 1024u;
 constant uint LISTED = 4096u;
 constant uint SPAN = 1024u;
-constant uint CHUNK = 4096u;
+constant uint CHUNK = 2048u;
 constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant uint ROW = 0u;
@@ -69,7 +69,11 @@ constant uint UNIFORM = 8u;
 constant uint IS_DRAWN = 10u;
 constant uint IS_CUT = 11u;
 constant uint BEST = 0u;
-constant uint LAST = 1u;
+constant uint FIRST = 1u;
+constant uint LAST = 2u;
+constant uint LIST_COUNT = 4u;
+constant uint LIST_LEAST = 5u;
+constant uint LIST_LARGEST = 6u;
 constant uint INFINITE = 2139095040u;
 constant uint LARGEST = 2139095039u;
 
@@ -92,11 +96,11 @@ uint state_at(
     return (_e4 + (draw_1 * STATE_WORDS)) + word_1;
 }
 
-uint ordered(
-    uint bits
+metal::uint4 ordered(
+    metal::uint4 bits
 ) {
-    uint one_zero = (bits == 2147483648u) ? 0u : bits;
-    return ((one_zero >> 31u) == 1u) ? ~(one_zero) : (one_zero | 2147483648u);
+    metal::uint4 one_zero = metal::select(bits, metal::uint4(0u), bits == metal::uint4(2147483648u));
+    return metal::select(one_zero | metal::uint4(2147483648u), ~(one_zero), one_zero >= metal::uint4(2147483648u));
 }
 
 Row row_of(
@@ -115,45 +119,56 @@ Row row_of(
     return Row {_e19 + (_e2 * _e22), mask};
 }
 
-uint naga_div(uint lhs, uint rhs) {
+metal::uint4 naga_div(metal::uint4 lhs, metal::uint4 rhs) {
     return lhs / metal::select(rhs, 1u, rhs == 0u);
 }
 
-uint naga_mod(uint lhs, uint rhs) {
+metal::uint4 naga_mod(metal::uint4 lhs, metal::uint4 rhs) {
     return lhs % metal::select(rhs, 1u, rhs == 0u);
 }
 
-uint key_of(
+metal::uint4 keys_of(
     Row row,
-    uint token_1,
+    metal::uint4 tokens,
     device type_2 const& weights0_,
+    constant Args& args,
     device type_2 const& logits,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    bool local = {};
-    bool local_1 = {};
+    metal::bool4 may = {};
+    uint _e4 = args.vocab;
+    metal::uint4 at = metal::min(tokens, metal::uint4(_e4 - 1u));
+    uint first = row.logits;
+    uint _e14 = logits[metal::min(unsigned(first + at.x), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e19 = logits[metal::min(unsigned(first + at.y), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e24 = logits[metal::min(unsigned(first + at.z), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e29 = logits[metal::min(unsigned(first + at.w), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    metal::uint4 bits_1 = metal::uint4(_e14, _e19, _e24, _e29);
+    may = tokens == at;
     if (row.mask != NOTHING) {
-        uint _e13 = weights0_[metal::min(unsigned(row.mask + naga_div(token_1, 32u)), (_buffer_sizes.size0 - 0 - 4) / 4)];
-        local = ((_e13 >> naga_mod(token_1, 32u)) & 1u) == 0u;
-    } else {
-        local = false;
+        metal::uint4 words = metal::uint4(row.mask) + naga_div(at, metal::uint4(32u));
+        uint _e45 = weights0_[metal::min(unsigned(words.x), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e49 = weights0_[metal::min(unsigned(words.y), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e53 = weights0_[metal::min(unsigned(words.z), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e57 = weights0_[metal::min(unsigned(words.w), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        metal::uint4 allowed = metal::uint4(_e45, _e49, _e53, _e57);
+        metal::bool4 _e59 = may;
+        may = _e59 & (((allowed >> naga_mod(at, metal::uint4(32u))) & metal::uint4(1u)) == metal::uint4(1u));
     }
-    bool _e22 = local;
-    if (_e22) {
-        return 0u;
-    }
-    uint bits_1 = logits[metal::min(unsigned(row.logits + token_1), (_buffer_sizes.size3 - 0 - 4) / 4)];
-    if (!(((bits_1 & 2147483647u) > INFINITE))) {
-        local_1 = bits_1 == 4286578688u;
-    } else {
-        local_1 = true;
-    }
-    bool _e39 = local_1;
-    if (_e39) {
-        return 0u;
-    }
-    uint _e45 = ordered((bits_1 == INFINITE) ? LARGEST : bits_1);
-    return _e45;
+    metal::bool4 _e71 = may;
+    may = _e71 & ((bits_1 & metal::uint4(2147483647u)) <= metal::uint4(2139095040u));
+    metal::bool4 _e79 = may;
+    may = _e79 & (bits_1 != metal::uint4(4286578688u));
+    metal::uint4 finite = metal::select(bits_1, metal::uint4(2139095039u), bits_1 == metal::uint4(2139095040u));
+    metal::uint4 _e92 = ordered(finite);
+    metal::bool4 _e93 = may;
+    return metal::select(metal::uint4(0u), _e92, _e93);
+}
+
+metal::uint4 four(
+    uint token_1
+) {
+    return metal::uint4(token_1) + metal::uint4(0u, 256u, 512u, 768u);
 }
 
 struct main_Input {
@@ -166,7 +181,7 @@ struct main_Input {
 , device type_2 const& weights1_ [[buffer(2)]]
 , constant Args& args [[buffer(7)]]
 , device type_2 const& logits [[buffer(0)]]
-, device type_5& shared_words [[buffer(6)]]
+, device type_6& shared_words [[buffer(6)]]
 , threadgroup metal::atomic_uint& largest
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
@@ -207,8 +222,8 @@ struct main_Input {
     bool loop_init_1 = true;
     while(true) {
         if (!loop_init_1) {
-            uint _e61 = token;
-            token = _e61 + THREADS;
+            uint _e69 = token;
+            token = _e69 + 1024u;
         }
         loop_init_1 = false;
         uint _e55 = token;
@@ -217,19 +232,20 @@ struct main_Input {
             break;
         }
         {
-            uint _e57 = own;
-            uint _e58 = token;
-            uint _e59 = key_of(_e4, _e58, weights0_, logits, _buffer_sizes);
-            own = metal::max(_e57, _e59);
+            uint _e57 = token;
+            metal::uint4 _e58 = four(_e57);
+            metal::uint4 _e59 = keys_of(_e4, _e58, weights0_, args, logits, _buffer_sizes);
+            uint _e60 = own;
+            own = metal::max(_e60, metal::max(metal::max(_e59.x, _e59.y), metal::max(_e59.z, _e59.w)));
         }
     }
-    uint _e65 = own;
-    uint _e66 = metal::atomic_fetch_max_explicit(&largest, _e65, metal::memory_order_relaxed);
+    uint _e73 = own;
+    uint _e74 = metal::atomic_fetch_max_explicit(&largest, _e73, metal::memory_order_relaxed);
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     if (thread_ == 0u) {
-        uint _e71 = state_at(draw_3, BEST, args);
-        uint _e74 = metal::atomic_load_explicit(&largest, metal::memory_order_relaxed);
-        uint _e75 = metal::atomic_fetch_max_explicit(&shared_words[metal::min(unsigned(_e71), (_buffer_sizes.size4 - 0 - 4) / 4)], _e74, metal::memory_order_relaxed);
+        uint _e79 = state_at(draw_3, BEST, args);
+        uint _e82 = metal::atomic_load_explicit(&largest, metal::memory_order_relaxed);
+        uint _e83 = metal::atomic_fetch_max_explicit(&shared_words[metal::min(unsigned(_e79), (_buffer_sizes.size4 - 0 - 4) / 4)], _e82, metal::memory_order_relaxed);
         return;
     } else {
         return;

@@ -38,17 +38,17 @@ struct Weighing {
     uint least;
     float inverse;
 };
-struct type_8 {
+struct type_10 {
     float inner[256];
 };
-struct type_9 {
+struct type_11 {
     metal::uint3 inner[256];
 };
 struct Before {
     metal::uint3 ahead;
     metal::uint3 all;
 };
-struct type_10 {
+struct type_12 {
     float inner[32];
 };
 constant uint EACH = 4u;
@@ -70,11 +70,11 @@ constant uint STATE_WIDTH_MAX = 512u;
 constant uint ROW_MAX = 640u;
 constant uint ROW_FOURS_MAX = 160u;
 constant uint HEAD_WORDS = 12u;
-constant uint STATE_WORDS = 3u;
+constant uint STATE_WORDS = 7u;
 constant uint TALLIES = 1024u;
 constant uint LISTED = 4096u;
 constant uint SPAN = 1024u;
-constant uint CHUNK = 4096u;
+constant uint CHUNK = 2048u;
 constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant uint ROW = 0u;
@@ -89,7 +89,11 @@ constant uint UNIFORM = 8u;
 constant uint IS_DRAWN = 10u;
 constant uint IS_CUT = 11u;
 constant uint BEST = 0u;
-constant uint LAST = 1u;
+constant uint FIRST = 1u;
+constant uint LAST = 2u;
+constant uint LIST_COUNT = 4u;
+constant uint LIST_LEAST = 5u;
+constant uint LIST_LARGEST = 6u;
 constant uint INFINITE = 2139095040u;
 constant uint LARGEST = 2139095039u;
 constant uint BLOCK = 32u;
@@ -132,17 +136,31 @@ float exactly(
     return as_type<float>(as_type<uint>(x) ^ _e4);
 }
 
-uint ordered(
-    uint bits
+metal::float4 all_exactly(
+    metal::float4 x_1,
+    constant Args& args
 ) {
-    uint one_zero = (bits == 2147483648u) ? 0u : bits;
-    return ((one_zero >> 31u) == 1u) ? ~(one_zero) : (one_zero | 2147483648u);
+    uint _e4 = args.zero;
+    return as_type<metal::float4>(as_type<metal::uint4>(x_1) ^ metal::uint4(_e4));
+}
+
+metal::uint4 ordered(
+    metal::uint4 bits
+) {
+    metal::uint4 one_zero = metal::select(bits, metal::uint4(0u), bits == metal::uint4(2147483648u));
+    return metal::select(one_zero | metal::uint4(2147483648u), ~(one_zero), one_zero >= metal::uint4(2147483648u));
 }
 
 float number(
     uint key
 ) {
     return as_type<float>(((key >> 31u) == 1u) ? (key & 2147483647u) : ~(key));
+}
+
+metal::float4 numbers(
+    metal::uint4 keys
+) {
+    return as_type<metal::float4>(metal::select(~(keys), keys & metal::uint4(2147483647u), keys >= metal::uint4(2147483648u)));
 }
 
 Row row_of(
@@ -161,89 +179,105 @@ Row row_of(
     return Row {_e19 + (_e2 * _e22), mask};
 }
 
-uint naga_div(uint lhs, uint rhs) {
+metal::uint4 naga_div(metal::uint4 lhs, metal::uint4 rhs) {
     return lhs / metal::select(rhs, 1u, rhs == 0u);
 }
 
-uint naga_mod(uint lhs, uint rhs) {
+metal::uint4 naga_mod(metal::uint4 lhs, metal::uint4 rhs) {
     return lhs % metal::select(rhs, 1u, rhs == 0u);
 }
 
-uint key_of(
+metal::uint4 keys_of(
     Row row,
-    uint token_1,
+    metal::uint4 tokens,
     device type_2 const& weights0_,
+    constant Args& args,
     device type_2 const& logits,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    bool local_1 = {};
-    bool local_2 = {};
+    metal::bool4 may = {};
+    uint _e4 = args.vocab;
+    metal::uint4 at_1 = metal::min(tokens, metal::uint4(_e4 - 1u));
+    uint first = row.logits;
+    uint _e14 = logits[metal::min(unsigned(first + at_1.x), (_buffer_sizes.size4 - 0 - 4) / 4)];
+    uint _e19 = logits[metal::min(unsigned(first + at_1.y), (_buffer_sizes.size4 - 0 - 4) / 4)];
+    uint _e24 = logits[metal::min(unsigned(first + at_1.z), (_buffer_sizes.size4 - 0 - 4) / 4)];
+    uint _e29 = logits[metal::min(unsigned(first + at_1.w), (_buffer_sizes.size4 - 0 - 4) / 4)];
+    metal::uint4 bits_1 = metal::uint4(_e14, _e19, _e24, _e29);
+    may = tokens == at_1;
     if (row.mask != NOTHING) {
-        uint _e13 = weights0_[metal::min(unsigned(row.mask + naga_div(token_1, 32u)), (_buffer_sizes.size0 - 0 - 4) / 4)];
-        local_1 = ((_e13 >> naga_mod(token_1, 32u)) & 1u) == 0u;
-    } else {
-        local_1 = false;
+        metal::uint4 words = metal::uint4(row.mask) + naga_div(at_1, metal::uint4(32u));
+        uint _e45 = weights0_[metal::min(unsigned(words.x), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e49 = weights0_[metal::min(unsigned(words.y), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e53 = weights0_[metal::min(unsigned(words.z), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e57 = weights0_[metal::min(unsigned(words.w), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        metal::uint4 allowed = metal::uint4(_e45, _e49, _e53, _e57);
+        metal::bool4 _e59 = may;
+        may = _e59 & (((allowed >> naga_mod(at_1, metal::uint4(32u))) & metal::uint4(1u)) == metal::uint4(1u));
     }
-    bool _e22 = local_1;
-    if (_e22) {
-        return 0u;
-    }
-    uint bits_1 = logits[metal::min(unsigned(row.logits + token_1), (_buffer_sizes.size4 - 0 - 4) / 4)];
-    if (!(((bits_1 & 2147483647u) > INFINITE))) {
-        local_2 = bits_1 == 4286578688u;
-    } else {
-        local_2 = true;
-    }
-    bool _e39 = local_2;
-    if (_e39) {
-        return 0u;
-    }
-    uint _e45 = ordered((bits_1 == INFINITE) ? LARGEST : bits_1);
-    return _e45;
+    metal::bool4 _e71 = may;
+    may = _e71 & ((bits_1 & metal::uint4(2147483647u)) <= metal::uint4(2139095040u));
+    metal::bool4 _e79 = may;
+    may = _e79 & (bits_1 != metal::uint4(4286578688u));
+    metal::uint4 finite = metal::select(bits_1, metal::uint4(2139095039u), bits_1 == metal::uint4(2139095040u));
+    metal::uint4 _e92 = ordered(finite);
+    metal::bool4 _e93 = may;
+    return metal::select(metal::uint4(0u), _e92, _e93);
 }
 
-float exponential(
-    float x_1,
+metal::float4 exponentials(
+    metal::float4 x_2,
     constant Args& args
 ) {
-    float series = {};
-    float y = metal::max(x_1, -88.0);
-    float _e5 = exactly(y * 1.442695, args);
-    float _e8 = exactly(_e5 + 12582912.0, args);
-    float _e11 = exactly(_e8 - 12582912.0, args);
-    float _e14 = exactly(_e11 * 0.6933594, args);
-    float _e16 = exactly(y - _e14, args);
-    float _e19 = exactly(_e11 * 0.00021219444, args);
-    float _e21 = exactly(_e16 + _e19, args);
-    float _e24 = exactly(_e21 * 0.008312385, args);
-    float _e27 = exactly(0.041891407 + _e24, args);
-    series = _e27;
-    float _e29 = series;
-    float _e31 = exactly(_e21 * _e29, args);
-    float _e34 = exactly(0.1666712 + _e31, args);
-    series = _e34;
-    float _e35 = series;
-    float _e37 = exactly(_e21 * _e35, args);
-    float _e40 = exactly(0.49999222 + _e37, args);
-    series = _e40;
-    float _e42 = exactly(_e21 * _e21, args);
-    float _e43 = series;
-    float _e45 = exactly(_e42 * _e43, args);
-    float _e47 = exactly(_e21 + _e45, args);
-    float _e50 = exactly(1.0 + _e47, args);
-    float scaled = as_type<float>(as_type<uint>(_e50) + (as_type<uint>(_e8) << 23u));
-    return (x_1 > -87.0) ? scaled : 0.0;
+    metal::float4 series = {};
+    metal::float4 y = metal::max(x_2, metal::float4(-88.0));
+    metal::float4 _e6 = all_exactly(y * 1.442695, args);
+    metal::float4 _e10 = all_exactly(_e6 + metal::float4(12582912.0), args);
+    metal::float4 _e14 = all_exactly(_e10 - metal::float4(12582912.0), args);
+    metal::float4 _e17 = all_exactly(_e14 * 0.6933594, args);
+    metal::float4 _e19 = all_exactly(y - _e17, args);
+    metal::float4 _e22 = all_exactly(_e14 * 0.00021219444, args);
+    metal::float4 _e24 = all_exactly(_e19 + _e22, args);
+    metal::float4 _e29 = all_exactly(_e24 * 0.008312385, args);
+    metal::float4 _e31 = all_exactly(metal::float4(0.041891407) + _e29, args);
+    series = _e31;
+    metal::float4 _e35 = series;
+    metal::float4 _e37 = all_exactly(_e24 * _e35, args);
+    metal::float4 _e39 = all_exactly(metal::float4(0.1666712) + _e37, args);
+    series = _e39;
+    metal::float4 _e42 = series;
+    metal::float4 _e44 = all_exactly(_e24 * _e42, args);
+    metal::float4 _e46 = all_exactly(metal::float4(0.49999222) + _e44, args);
+    series = _e46;
+    metal::float4 _e48 = all_exactly(_e24 * _e24, args);
+    metal::float4 _e49 = series;
+    metal::float4 _e51 = all_exactly(_e48 * _e49, args);
+    metal::float4 _e53 = all_exactly(_e24 + _e51, args);
+    series = _e53;
+    metal::float4 _e56 = series;
+    metal::float4 _e58 = all_exactly(metal::float4(1.0) + _e56, args);
+    metal::float4 scaled = as_type<metal::float4>(as_type<metal::uint4>(_e58) + (as_type<metal::uint4>(_e10) << metal::uint4(23u)));
+    return metal::select(metal::float4(0.0), scaled, x_2 > metal::float4(-87.0));
+}
+
+uint worked_out(
+    uint at,
+    device type_2 const& kept,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = kept[metal::min(unsigned(at), (_buffer_sizes.size2 - 0 - 4) / 4)];
+    return _e3;
 }
 
 metal::uint3 added(
     metal::uint3 a,
     metal::uint3 b
 ) {
-    uint x_3 = a.x + b.x;
+    uint x_4 = a.x + b.x;
     uint y_1 = a.y + b.y;
-    uint carry = (x_3 < a.x) ? 1u : 0u;
+    uint carry = (x_4 < a.x) ? 1u : 0u;
     uint y_carried = y_1 + carry;
-    return metal::uint3(x_3, y_carried, ((a.z + b.z) + ((y_1 < a.y) ? 1u : 0u)) + ((y_carried < y_1) ? 1u : 0u));
+    return metal::uint3(x_4, y_carried, ((a.z + b.z) + ((y_1 < a.y) ? 1u : 0u)) + ((y_carried < y_1) ? 1u : 0u));
 }
 
 metal::uint3 subtracted(
@@ -266,6 +300,10 @@ bool is_less(
         return a_2.y < b_2.y;
     }
     return a_2.x < b_2.x;
+}
+
+uint naga_mod(uint lhs, uint rhs) {
+    return lhs % metal::select(rhs, 1u, rhs == 0u);
 }
 
 metal::uint3 raised(
@@ -334,14 +372,14 @@ metal::uint3 rounded(
 ) {
     bool is_above = false;
     bool is_half = false;
+    bool local_1 = {};
+    bool local_2 = {};
     bool local_3 = {};
     bool local_4 = {};
     bool local_5 = {};
     bool local_6 = {};
     bool local_7 = {};
     bool local_8 = {};
-    bool local_9 = {};
-    bool local_10 = {};
     uint _e2 = digits(a_6);
     uint dropped = (_e2 > 53u) ? (_e2 - 53u) : 0u;
     metal::uint3 _e9 = lowered(a_6, dropped);
@@ -350,23 +388,23 @@ metal::uint3 rounded(
     if (dropped == 0u) {
         if (!((below.y > 2147483648u))) {
             if (below.y == 2147483648u) {
-                local_4 = below.x != 0u;
+                local_2 = below.x != 0u;
             } else {
-                local_4 = false;
+                local_2 = false;
             }
-            bool _e33 = local_4;
-            local_3 = _e33;
+            bool _e33 = local_2;
+            local_1 = _e33;
         } else {
-            local_3 = true;
+            local_1 = true;
         }
-        bool _e35 = local_3;
+        bool _e35 = local_1;
         is_above = _e35;
         if (below.y == 2147483648u) {
-            local_5 = below.x == 0u;
+            local_3 = below.x == 0u;
         } else {
-            local_5 = false;
+            local_3 = false;
         }
-        bool _e45 = local_5;
+        bool _e45 = local_3;
         is_half = _e45;
     } else {
         metal::uint3 _e52 = raised(metal::uint3(1u, 0u, 0u), dropped - 1u);
@@ -374,39 +412,39 @@ metal::uint3 rounded(
         bool _e58 = is_less(_e52, _e11);
         if (!(_e58)) {
             if (metal::all(_e52 == _e11)) {
-                local_7 = has_more;
+                local_5 = has_more;
             } else {
-                local_7 = false;
+                local_5 = false;
             }
-            bool _e67 = local_7;
-            local_6 = _e67;
+            bool _e67 = local_5;
+            local_4 = _e67;
         } else {
-            local_6 = true;
+            local_4 = true;
         }
-        bool _e69 = local_6;
+        bool _e69 = local_4;
         is_above = _e69;
         if (metal::all(_e52 == _e11)) {
-            local_8 = !(has_more);
+            local_6 = !(has_more);
         } else {
-            local_8 = false;
+            local_6 = false;
         }
-        bool _e76 = local_8;
+        bool _e76 = local_6;
         is_half = _e76;
     }
     bool _e79 = is_above;
     if (!(_e79)) {
         bool _e83 = is_half;
         if (_e83) {
-            local_10 = (_e9.x & 1u) == 1u;
+            local_8 = (_e9.x & 1u) == 1u;
         } else {
-            local_10 = false;
+            local_8 = false;
         }
-        bool _e92 = local_10;
-        local_9 = _e92;
+        bool _e92 = local_8;
+        local_7 = _e92;
     } else {
-        local_9 = true;
+        local_7 = true;
     }
-    bool _e94 = local_9;
+    bool _e94 = local_7;
     uint up = _e94 ? 1u : 0u;
     metal::uint3 _e99 = added(_e9, metal::uint3(up, 0u, 0u));
     metal::uint3 _e100 = raised(_e99, dropped);
@@ -418,9 +456,9 @@ metal::uint2 product(
     uint b_5
 ) {
     uint low = (a_7 & 65535u) * (b_5 & 65535u);
-    uint first = ((a_7 >> 16u) * (b_5 & 65535u)) + (low >> 16u);
-    uint second = ((a_7 & 65535u) * (b_5 >> 16u)) + (first & 65535u);
-    return metal::uint2((second << 16u) | (low & 65535u), (((a_7 >> 16u) * (b_5 >> 16u)) + (first >> 16u)) + (second >> 16u));
+    uint first_1 = ((a_7 >> 16u) * (b_5 & 65535u)) + (low >> 16u);
+    uint second = ((a_7 & 65535u) * (b_5 >> 16u)) + (first_1 & 65535u);
+    return metal::uint2((second << 16u) | (low & 65535u), (((a_7 >> 16u) * (b_5 >> 16u)) + (first_1 >> 16u)) + (second >> 16u));
 }
 
 metal::uint4 multiplied(
@@ -439,21 +477,21 @@ int naga_neg(int val) {
 }
 
 metal::uint3 whole_of(
-    float x_2,
+    float x_3,
     int power_2
 ) {
+    bool local_9 = {};
+    bool local_10 = {};
     bool local_11 = {};
-    bool local_12 = {};
-    bool local_13 = {};
-    uint bits_4 = as_type<uint>(x_2);
+    uint bits_4 = as_type<uint>(x_3);
     uint mantissa = (bits_4 & 8388607u) | 8388608u;
     int exponent = as_type<int>(as_type<uint>(as_type<int>(as_type<uint>(static_cast<int>(bits_4 >> 23u)) - as_type<uint>(150))) + as_type<uint>(power_2));
     if (!((bits_4 < 8388608u))) {
-        local_11 = exponent < -24;
+        local_9 = exponent < -24;
     } else {
-        local_11 = true;
+        local_9 = true;
     }
-    bool _e21 = local_11;
+    bool _e21 = local_9;
     if (_e21) {
         return metal::uint3(0u);
     }
@@ -467,16 +505,16 @@ metal::uint3 whole_of(
     uint half_1 = 1u << (down - 1u);
     if (!((rest > half_1))) {
         if (rest == half_1) {
-            local_13 = (whole & 1u) == 1u;
+            local_11 = (whole & 1u) == 1u;
         } else {
-            local_13 = false;
+            local_11 = false;
         }
-        bool _e54 = local_13;
-        local_12 = _e54;
+        bool _e54 = local_11;
+        local_10 = _e54;
     } else {
-        local_12 = true;
+        local_10 = true;
     }
-    bool _e56 = local_12;
+    bool _e56 = local_10;
     return metal::uint3(whole + (_e56 ? 1u : 0u), 0u, 0u);
 }
 
@@ -488,81 +526,54 @@ Weighing weighing(
     constant _mslBufferSizes& _buffer_sizes
 ) {
     uint least = 0u;
-    uint _e3 = state_at(draw_4, BEST, args);
-    uint _e5 = kept[metal::min(unsigned(_e3), (_buffer_sizes.size2 - 0 - 4) / 4)];
-    float _e6 = number(_e5);
-    uint _e8 = state_at(draw_4, LAST, args);
-    uint _e12 = word_of(draw_4, BELOW_MAX, weights1_, _buffer_sizes);
-    if (_e12 != INFINITE) {
-        float _e16 = number_of(draw_4, BELOW_MAX, weights1_, _buffer_sizes);
-        float _e18 = exactly(_e6 - _e16, args);
-        uint _e20 = ordered(as_type<uint>(_e18));
-        least = _e20;
+    uint _e2 = state_at(draw_4, BEST, args);
+    uint _e3 = worked_out(_e2, kept, _buffer_sizes);
+    float _e4 = number(_e3);
+    uint _e6 = state_at(draw_4, LAST, args);
+    uint _e10 = word_of(draw_4, BELOW_MAX, weights1_, _buffer_sizes);
+    if (_e10 != INFINITE) {
+        float _e14 = number_of(draw_4, BELOW_MAX, weights1_, _buffer_sizes);
+        float _e16 = exactly(_e4 - _e14, args);
+        metal::uint4 _e19 = ordered(metal::uint4(as_type<uint>(_e16)));
+        least = _e19.x;
     }
-    Row _e21 = row_of(draw_4, weights1_, args, _buffer_sizes);
-    uint _e24 = kept[metal::min(unsigned(_e8), (_buffer_sizes.size2 - 0 - 4) / 4)];
-    uint _e29 = kept[metal::min(unsigned(_e8 + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)];
-    uint _e31 = least;
-    float _e33 = number_of(draw_4, INVERSE, weights1_, _buffer_sizes);
-    return Weighing {_e21, _e6, {}, metal::uint2(_e24, _e29), _e31, _e33};
+    uint _e21 = worked_out(_e6, kept, _buffer_sizes);
+    uint _e24 = worked_out(_e6 + 1u, kept, _buffer_sizes);
+    metal::uint2 last = metal::uint2(_e21, _e24);
+    Row _e26 = row_of(draw_4, weights1_, args, _buffer_sizes);
+    uint _e27 = least;
+    float _e29 = number_of(draw_4, INVERSE, weights1_, _buffer_sizes);
+    return Weighing {_e26, _e4, {}, last, _e27, _e29};
 }
 
-float weight_of(
+metal::float4 weights_of(
     Weighing what,
-    uint token_2,
+    metal::uint4 tokens_1,
     device type_2 const& weights0_,
     constant Args& args,
     device type_2 const& logits,
     constant _mslBufferSizes& _buffer_sizes
 ) {
-    bool local_14 = {};
-    bool local_15 = {};
-    bool local_16 = {};
-    bool local_17 = {};
-    uint _e4 = args.vocab;
-    if (token_2 >= _e4) {
-        return 0.0;
-    }
-    uint _e8 = key_of(what.row, token_2, weights0_, logits, _buffer_sizes);
-    if (~(_e8) == what.last.x) {
-        local_14 = token_2 <= what.last.y;
-    } else {
-        local_14 = false;
-    }
-    bool is_last = local_14;
-    if (!((_e8 == 0u))) {
-        local_15 = _e8 < what.least;
-    } else {
-        local_15 = true;
-    }
-    bool _e28 = local_15;
-    if (!(_e28)) {
-        if (!((~(_e8) < what.last.x))) {
-            local_17 = is_last;
-        } else {
-            local_17 = true;
-        }
-        bool _e40 = local_17;
-        local_16 = !(_e40);
-    } else {
-        local_16 = true;
-    }
-    bool _e43 = local_16;
-    if (_e43) {
-        return 0.0;
-    }
-    float _e45 = number(_e8);
-    float _e48 = exactly(_e45 - what.most, args);
-    float _e51 = exactly(_e48 * what.inverse, args);
-    float _e52 = exponential(_e51, args);
-    return _e52;
+    metal::uint4 _e3 = keys_of(what.row, tokens_1, weights0_, args, logits, _buffer_sizes);
+    metal::bool4 ahead = ~(_e3) < metal::uint4(what.last.x);
+    metal::bool4 last_1 = (~(_e3) == metal::uint4(what.last.x)) & (tokens_1 <= metal::uint4(what.last.y));
+    metal::bool4 is_kept = ((_e3 != metal::uint4(0u)) & (_e3 >= metal::uint4(what.least))) & (ahead | last_1);
+    metal::float4 _e28 = numbers(_e3);
+    metal::float4 _e32 = all_exactly(_e28 - metal::float4(what.most), args);
+    metal::float4 _e38 = all_exactly(metal::select(metal::float4(0.0), _e32, is_kept) * what.inverse, args);
+    metal::float4 _e41 = exponentials(_e38, args);
+    return metal::select(metal::float4(0.0), _e41, is_kept);
+}
+
+uint naga_div(uint lhs, uint rhs) {
+    return lhs / metal::select(rhs, 1u, rhs == 0u);
 }
 
 float tree(
     float own,
     uint thread_1,
     constant Args& args,
-    threadgroup type_8& lanes
+    threadgroup type_10& lanes
 ) {
     uint half_ = 8u;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
@@ -599,7 +610,7 @@ float tree(
 Before before(
     metal::uint3 own_1,
     uint thread_2,
-    threadgroup type_9& sums
+    threadgroup type_11& sums
 ) {
     metal::uint3 sum = {};
     uint step = 1u;
@@ -661,7 +672,7 @@ float weight_at(
     uint spans,
     uint index,
     device type_2 const& kept,
-    threadgroup type_10& items,
+    threadgroup type_12& items,
     constant _mslBufferSizes& _buffer_sizes
 ) {
     if (spans == NOTHING) {
@@ -678,8 +689,8 @@ uint passed(
     metal::uint3 left,
     uint thread_3,
     device type_2 const& kept,
-    threadgroup type_9& sums,
-    threadgroup type_10& items,
+    threadgroup type_11& sums,
+    threadgroup type_12& items,
     threadgroup metal::atomic_uint& passing,
     threadgroup metal::atomic_uint& weighing_last,
     threadgroup metal::uint3& left_there,
@@ -689,7 +700,7 @@ uint passed(
     uint k = {};
     metal::uint3 sum_2 = {};
     uint k_1 = {};
-    bool local_18 = {};
+    bool local_12 = {};
     uint k_2 = {};
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     if (thread_3 == 0u) {
@@ -722,8 +733,8 @@ uint passed(
     }
     metal::uint3 _e36 = own_2;
     Before _e37 = before(_e36, thread_3, sums);
-    metal::uint3 ahead = _e37.ahead;
-    sum_2 = ahead;
+    metal::uint3 ahead_1 = _e37.ahead;
+    sum_2 = ahead_1;
     k_1 = thread_3 * share_1;
     bool loop_init_3 = true;
     while(true) {
@@ -749,11 +760,11 @@ uint passed(
                 bool _e55 = is_less(left, _e49);
                 if (!(_e55)) {
                     metal::uint3 _e59 = sum_2;
-                    local_18 = metal::all(left == _e59);
+                    local_12 = metal::all(left == _e59);
                 } else {
-                    local_18 = true;
+                    local_12 = true;
                 }
-                bool _e63 = local_18;
+                bool _e63 = local_12;
                 if (_e63) {
                     uint _e65 = k_1;
                     uint _e66 = metal::atomic_fetch_min_explicit(&passing, _e65, metal::memory_order_relaxed);
@@ -763,10 +774,10 @@ uint passed(
         }
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint first_1 = metal::atomic_load_explicit(&passing, metal::memory_order_relaxed);
+    uint first_2 = metal::atomic_load_explicit(&passing, metal::memory_order_relaxed);
     uint _e73 = metal::atomic_load_explicit(&weighing_last, metal::memory_order_relaxed);
-    uint at = (first_1 == NOTHING) ? _e73 : first_1;
-    sum_2 = ahead;
+    uint at_2 = (first_2 == NOTHING) ? _e73 : first_2;
+    sum_2 = ahead_1;
     k_2 = thread_3 * share_1;
     bool loop_init_4 = true;
     while(true) {
@@ -782,7 +793,7 @@ uint passed(
         }
         {
             uint _e81 = k_2;
-            if (_e81 == at) {
+            if (_e81 == at_2) {
                 metal::uint3 _e84 = sum_2;
                 metal::uint3 _e85 = subtracted(left, _e84);
                 metal::uint3 _e88 = sum_2;
@@ -798,7 +809,7 @@ uint passed(
         }
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    return at;
+    return at_2;
 }
 
 uint drawn(
@@ -809,9 +820,9 @@ uint drawn(
     device type_2 const& kept,
     constant Args& args,
     device type_2 const& logits,
-    threadgroup type_8& lanes,
-    threadgroup type_9& sums,
-    threadgroup type_10& items,
+    threadgroup type_10& lanes,
+    threadgroup type_11& sums,
+    threadgroup type_12& items,
     threadgroup metal::atomic_uint& passing,
     threadgroup metal::atomic_uint& weighing_last,
     threadgroup metal::uint3& left_there,
@@ -859,8 +870,8 @@ uint drawn(
     bool loop_init_6 = true;
     while(true) {
         if (!loop_init_6) {
-            uint _e93 = pair;
-            pair = _e93 + THREADS;
+            uint _e95 = pair;
+            pair = _e95 + THREADS;
         }
         loop_init_6 = false;
         uint _e61 = pair;
@@ -871,72 +882,27 @@ uint drawn(
         {
             uint _e66 = pair;
             uint _e72 = pair;
-            uint first_2 = ((_e59 * SPAN) + (naga_div(_e66, 16u) * BLOCK)) + naga_mod(_e72, 16u);
-            float _e76 = weight_of(_e2, first_2, weights0_, args, logits, _buffer_sizes);
-            float _e79 = weight_of(_e2, first_2 + 16u, weights0_, args, logits, _buffer_sizes);
-            float _e81 = exactly(_e76 + _e79, args);
-            float _e82 = tree(_e81, thread_4, args, lanes);
-            uint _e83 = pair;
-            if (naga_mod(_e83, 16u) == 0u) {
-                uint _e89 = pair;
-                items.inner[metal::min(unsigned(naga_div(_e89, 16u)), 31u)] = _e82;
+            uint first_3 = ((_e59 * SPAN) + (naga_div(_e66, 16u) * BLOCK)) + naga_mod(_e72, 16u);
+            metal::float4 _e79 = weights_of(_e2, metal::uint4(first_3, first_3 + 16u, first_3, first_3), weights0_, args, logits, _buffer_sizes);
+            float _e83 = exactly(_e79.x + _e79.y, args);
+            float _e84 = tree(_e83, thread_4, args, lanes);
+            uint _e85 = pair;
+            if (naga_mod(_e85, 16u) == 0u) {
+                uint _e91 = pair;
+                items.inner[metal::min(unsigned(naga_div(_e91, 16u)), 31u)] = _e84;
             }
         }
     }
-    metal::uint3 _e102 = left_there;
-    uint _e103 = passed(NOTHING, BLOCK, _e102, thread_4, kept, sums, items, passing, weighing_last, left_there, _buffer_sizes);
-    uint block = (_e59 * SPAN) + (BLOCK * _e103);
+    metal::uint3 _e104 = left_there;
+    uint _e105 = passed(NOTHING, BLOCK, _e104, thread_4, kept, sums, items, passing, weighing_last, left_there, _buffer_sizes);
+    uint block = (_e59 * SPAN) + (BLOCK * _e105);
     if (thread_4 < BLOCK) {
-        float _e111 = weight_of(_e2, block + thread_4, weights0_, args, logits, _buffer_sizes);
-        items.inner[metal::min(unsigned(thread_4), 31u)] = _e111;
+        metal::float4 _e114 = weights_of(_e2, metal::uint4(block + thread_4), weights0_, args, logits, _buffer_sizes);
+        items.inner[metal::min(unsigned(thread_4), 31u)] = _e114.x;
     }
-    metal::uint3 _e115 = left_there;
-    uint _e116 = passed(NOTHING, BLOCK, _e115, thread_4, kept, sums, items, passing, weighing_last, left_there, _buffer_sizes);
-    return block + _e116;
-}
-
-uint first_of(
-    Row row_1,
-    uint key_1,
-    uint thread_5,
-    device type_2 const& weights0_,
-    constant Args& args,
-    device type_2 const& logits,
-    threadgroup metal::atomic_uint& passing,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    uint token_3 = {};
-    if (thread_5 == 0u) {
-        metal::atomic_store_explicit(&passing, NOTHING, metal::memory_order_relaxed);
-    }
-    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    token_3 = thread_5;
-    bool loop_init_7 = true;
-    while(true) {
-        if (!loop_init_7) {
-            uint _e19 = token_3;
-            token_3 = _e19 + THREADS;
-        }
-        loop_init_7 = false;
-        uint _e8 = token_3;
-        uint _e11 = args.vocab;
-        if (_e8 < _e11) {
-        } else {
-            break;
-        }
-        {
-            uint _e13 = token_3;
-            uint _e14 = key_of(row_1, _e13, weights0_, logits, _buffer_sizes);
-            if (_e14 == key_1) {
-                uint _e17 = token_3;
-                uint _e18 = metal::atomic_fetch_min_explicit(&passing, _e17, metal::memory_order_relaxed);
-                break;
-            }
-        }
-    }
-    metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint _e23 = metal::atomic_load_explicit(&passing, metal::memory_order_relaxed);
-    return _e23;
+    metal::uint3 _e119 = left_there;
+    uint _e120 = passed(NOTHING, BLOCK, _e119, thread_4, kept, sums, items, passing, weighing_last, left_there, _buffer_sizes);
+    return block + _e120;
 }
 
 struct main_Input {
@@ -949,9 +915,9 @@ struct main_Input {
 , device type_2& kept [[buffer(6)]]
 , constant Args& args [[buffer(7)]]
 , device type_2& logits [[buffer(0)]]
-, threadgroup type_8& lanes
-, threadgroup type_9& sums
-, threadgroup type_10& items
+, threadgroup type_10& lanes
+, threadgroup type_11& sums
+, threadgroup type_12& items
 , threadgroup metal::atomic_uint& passing
 , threadgroup metal::atomic_uint& weighing_last
 , threadgroup metal::uint3& left_there
@@ -970,52 +936,53 @@ struct main_Input {
             uint _e17 = drawn(draw_6, thread_, weights0_, weights1_, kept, args, logits, lanes, sums, items, passing, weighing_last, left_there, _buffer_sizes);
             token = _e17;
         } else {
-            uint _e18 = first_of(_e3, best, thread_, weights0_, args, logits, passing, _buffer_sizes);
-            token = _e18;
+            uint _e20 = state_at(draw_6, FIRST, args);
+            uint _e22 = kept[metal::min(unsigned(_e20), (_buffer_sizes.size2 - 0 - 4) / 4)];
+            token = _e22;
         }
     }
     if (thread_ == 0u) {
-        uint _e24 = args.chosen;
-        uint _e26 = word_of(draw_6, ROW, weights1_, _buffer_sizes);
-        uint _e29 = token;
-        kept[metal::min(unsigned(_e24 + _e26), (_buffer_sizes.size2 - 0 - 4) / 4)] = _e29;
+        uint _e28 = args.chosen;
+        uint _e30 = word_of(draw_6, ROW, weights1_, _buffer_sizes);
+        uint _e33 = token;
+        kept[metal::min(unsigned(_e28 + _e30), (_buffer_sizes.size2 - 0 - 4) / 4)] = _e33;
     }
     metal::threadgroup_barrier(metal::mem_flags::mem_device);
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
-    uint _e31 = word_of(draw_6, CHANGES, weights1_, _buffer_sizes);
-    uint _e33 = word_of(draw_6, FIRST_CHANGE, weights1_, _buffer_sizes);
+    uint _e35 = word_of(draw_6, CHANGES, weights1_, _buffer_sizes);
+    uint _e37 = word_of(draw_6, FIRST_CHANGE, weights1_, _buffer_sizes);
     i = thread_;
-    bool loop_init_8 = true;
+    bool loop_init_7 = true;
     while(true) {
-        if (!loop_init_8) {
-            uint _e79 = i;
-            i = _e79 + THREADS;
+        if (!loop_init_7) {
+            uint _e83 = i;
+            i = _e83 + THREADS;
         }
-        loop_init_8 = false;
-        uint _e35 = i;
-        if (_e35 < _e31) {
+        loop_init_7 = false;
+        uint _e39 = i;
+        if (_e39 < _e35) {
         } else {
             break;
         }
         {
-            uint _e39 = args.changes;
-            uint _e41 = i;
-            uint at_1 = _e39 + (2u * (_e33 + _e41));
-            uint _e47 = weights1_[metal::min(unsigned(at_1), (_buffer_sizes.size1 - 0 - 4) / 4)];
-            uint changed = _e47 & 2147483647u;
-            uint _e50 = i;
-            if (!((_e50 == 0u))) {
-                uint _e60 = weights1_[metal::min(unsigned(at_1 - 2u), (_buffer_sizes.size1 - 0 - 4) / 4)];
-                local = (_e60 & 2147483647u) != changed;
+            uint _e43 = args.changes;
+            uint _e45 = i;
+            uint at_3 = _e43 + (2u * (_e37 + _e45));
+            uint _e51 = weights1_[metal::min(unsigned(at_3), (_buffer_sizes.size1 - 0 - 4) / 4)];
+            uint changed = _e51 & 2147483647u;
+            uint _e54 = i;
+            if (!((_e54 == 0u))) {
+                uint _e64 = weights1_[metal::min(unsigned(at_3 - 2u), (_buffer_sizes.size1 - 0 - 4) / 4)];
+                local = (_e64 & 2147483647u) != changed;
             } else {
                 local = true;
             }
-            bool _e65 = local;
-            if (_e65) {
-                uint _e73 = args.saved;
-                uint _e75 = i;
-                uint _e78 = kept[metal::min(unsigned((_e73 + _e33) + _e75), (_buffer_sizes.size2 - 0 - 4) / 4)];
-                logits[metal::min(unsigned(_e3.logits + changed), (_buffer_sizes.size4 - 0 - 4) / 4)] = _e78;
+            bool _e69 = local;
+            if (_e69) {
+                uint _e77 = args.saved;
+                uint _e79 = i;
+                uint _e82 = kept[metal::min(unsigned((_e77 + _e37) + _e79), (_buffer_sizes.size2 - 0 - 4) / 4)];
+                logits[metal::min(unsigned(_e3.logits + changed), (_buffer_sizes.size4 - 0 - 4) / 4)] = _e82;
             }
         }
     }

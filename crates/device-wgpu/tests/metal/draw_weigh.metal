@@ -7,7 +7,7 @@ using metal::uint;
 struct _mslBufferSizes {
     uint size0;
     uint size1;
-    uint size2;
+    uint size3;
     uint size4;
 };
 
@@ -30,6 +30,7 @@ struct Row {
     uint logits;
     uint mask;
 };
+typedef metal::atomic_uint type_8[1];
 struct Weighing {
     Row row;
     float most;
@@ -38,7 +39,7 @@ struct Weighing {
     uint least;
     float inverse;
 };
-struct type_5 {
+struct type_10 {
     float inner[256];
 };
 constant uint EACH = 4u;
@@ -60,11 +61,11 @@ constant uint STATE_WIDTH_MAX = 512u;
 constant uint ROW_MAX = 640u;
 constant uint ROW_FOURS_MAX = 160u;
 constant uint HEAD_WORDS = 12u;
-constant uint STATE_WORDS = 3u;
+constant uint STATE_WORDS = 7u;
 constant uint TALLIES = 1024u;
 constant uint LISTED = 4096u;
 constant uint SPAN = 1024u;
-constant uint CHUNK = 4096u;
+constant uint CHUNK = 2048u;
 constant uint NOTHING = 4294967295u;
 constant float LEAST = -300000000000000000000000000000000000000.0;
 constant uint ROW = 0u;
@@ -79,7 +80,11 @@ constant uint UNIFORM = 8u;
 constant uint IS_DRAWN = 10u;
 constant uint IS_CUT = 11u;
 constant uint BEST = 0u;
-constant uint LAST = 1u;
+constant uint FIRST = 1u;
+constant uint LAST = 2u;
+constant uint LIST_COUNT = 4u;
+constant uint LIST_LEAST = 5u;
+constant uint LIST_LARGEST = 6u;
 constant uint INFINITE = 2139095040u;
 constant uint LARGEST = 2139095039u;
 
@@ -120,17 +125,31 @@ float exactly(
     return as_type<float>(as_type<uint>(x) ^ _e4);
 }
 
-uint ordered(
-    uint bits
+metal::float4 all_exactly(
+    metal::float4 x_1,
+    constant Args& args
 ) {
-    uint one_zero = (bits == 2147483648u) ? 0u : bits;
-    return ((one_zero >> 31u) == 1u) ? ~(one_zero) : (one_zero | 2147483648u);
+    uint _e4 = args.zero;
+    return as_type<metal::float4>(as_type<metal::uint4>(x_1) ^ metal::uint4(_e4));
+}
+
+metal::uint4 ordered(
+    metal::uint4 bits
+) {
+    metal::uint4 one_zero = metal::select(bits, metal::uint4(0u), bits == metal::uint4(2147483648u));
+    return metal::select(one_zero | metal::uint4(2147483648u), ~(one_zero), one_zero >= metal::uint4(2147483648u));
 }
 
 float number(
     uint key
 ) {
     return as_type<float>(((key >> 31u) == 1u) ? (key & 2147483647u) : ~(key));
+}
+
+metal::float4 numbers(
+    metal::uint4 keys
+) {
+    return as_type<metal::float4>(metal::select(~(keys), keys & metal::uint4(2147483647u), keys >= metal::uint4(2147483648u)));
 }
 
 Row row_of(
@@ -149,163 +168,156 @@ Row row_of(
     return Row {_e19 + (_e2 * _e22), mask};
 }
 
-uint naga_div(uint lhs, uint rhs) {
+metal::uint4 naga_div(metal::uint4 lhs, metal::uint4 rhs) {
     return lhs / metal::select(rhs, 1u, rhs == 0u);
+}
+
+metal::uint4 naga_mod(metal::uint4 lhs, metal::uint4 rhs) {
+    return lhs % metal::select(rhs, 1u, rhs == 0u);
+}
+
+metal::uint4 keys_of(
+    Row row,
+    metal::uint4 tokens,
+    device type_2 const& weights0_,
+    constant Args& args,
+    device type_2 const& logits,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::bool4 may = {};
+    uint _e4 = args.vocab;
+    metal::uint4 at_1 = metal::min(tokens, metal::uint4(_e4 - 1u));
+    uint first = row.logits;
+    uint _e14 = logits[metal::min(unsigned(first + at_1.x), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e19 = logits[metal::min(unsigned(first + at_1.y), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e24 = logits[metal::min(unsigned(first + at_1.z), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    uint _e29 = logits[metal::min(unsigned(first + at_1.w), (_buffer_sizes.size3 - 0 - 4) / 4)];
+    metal::uint4 bits_1 = metal::uint4(_e14, _e19, _e24, _e29);
+    may = tokens == at_1;
+    if (row.mask != NOTHING) {
+        metal::uint4 words = metal::uint4(row.mask) + naga_div(at_1, metal::uint4(32u));
+        uint _e45 = weights0_[metal::min(unsigned(words.x), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e49 = weights0_[metal::min(unsigned(words.y), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e53 = weights0_[metal::min(unsigned(words.z), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        uint _e57 = weights0_[metal::min(unsigned(words.w), (_buffer_sizes.size0 - 0 - 4) / 4)];
+        metal::uint4 allowed = metal::uint4(_e45, _e49, _e53, _e57);
+        metal::bool4 _e59 = may;
+        may = _e59 & (((allowed >> naga_mod(at_1, metal::uint4(32u))) & metal::uint4(1u)) == metal::uint4(1u));
+    }
+    metal::bool4 _e71 = may;
+    may = _e71 & ((bits_1 & metal::uint4(2147483647u)) <= metal::uint4(2139095040u));
+    metal::bool4 _e79 = may;
+    may = _e79 & (bits_1 != metal::uint4(4286578688u));
+    metal::uint4 finite = metal::select(bits_1, metal::uint4(2139095039u), bits_1 == metal::uint4(2139095040u));
+    metal::uint4 _e92 = ordered(finite);
+    metal::bool4 _e93 = may;
+    return metal::select(metal::uint4(0u), _e92, _e93);
+}
+
+metal::float4 exponentials(
+    metal::float4 x_2,
+    constant Args& args
+) {
+    metal::float4 series = {};
+    metal::float4 y = metal::max(x_2, metal::float4(-88.0));
+    metal::float4 _e6 = all_exactly(y * 1.442695, args);
+    metal::float4 _e10 = all_exactly(_e6 + metal::float4(12582912.0), args);
+    metal::float4 _e14 = all_exactly(_e10 - metal::float4(12582912.0), args);
+    metal::float4 _e17 = all_exactly(_e14 * 0.6933594, args);
+    metal::float4 _e19 = all_exactly(y - _e17, args);
+    metal::float4 _e22 = all_exactly(_e14 * 0.00021219444, args);
+    metal::float4 _e24 = all_exactly(_e19 + _e22, args);
+    metal::float4 _e29 = all_exactly(_e24 * 0.008312385, args);
+    metal::float4 _e31 = all_exactly(metal::float4(0.041891407) + _e29, args);
+    series = _e31;
+    metal::float4 _e35 = series;
+    metal::float4 _e37 = all_exactly(_e24 * _e35, args);
+    metal::float4 _e39 = all_exactly(metal::float4(0.1666712) + _e37, args);
+    series = _e39;
+    metal::float4 _e42 = series;
+    metal::float4 _e44 = all_exactly(_e24 * _e42, args);
+    metal::float4 _e46 = all_exactly(metal::float4(0.49999222) + _e44, args);
+    series = _e46;
+    metal::float4 _e48 = all_exactly(_e24 * _e24, args);
+    metal::float4 _e49 = series;
+    metal::float4 _e51 = all_exactly(_e48 * _e49, args);
+    metal::float4 _e53 = all_exactly(_e24 + _e51, args);
+    series = _e53;
+    metal::float4 _e56 = series;
+    metal::float4 _e58 = all_exactly(metal::float4(1.0) + _e56, args);
+    metal::float4 scaled = as_type<metal::float4>(as_type<metal::uint4>(_e58) + (as_type<metal::uint4>(_e10) << metal::uint4(23u)));
+    return metal::select(metal::float4(0.0), scaled, x_2 > metal::float4(-87.0));
+}
+
+uint worked_out(
+    uint at,
+    device type_8 const& shared_words,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint _e3 = metal::atomic_load_explicit(&shared_words[metal::min(unsigned(at), (_buffer_sizes.size4 - 0 - 4) / 4)], metal::memory_order_relaxed);
+    return _e3;
+}
+
+Weighing weighing(
+    uint draw_4,
+    device type_2 const& weights1_,
+    constant Args& args,
+    device type_8 const& shared_words,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    uint least = 0u;
+    uint _e2 = state_at(draw_4, BEST, args);
+    uint _e3 = worked_out(_e2, shared_words, _buffer_sizes);
+    float _e4 = number(_e3);
+    uint _e6 = state_at(draw_4, LAST, args);
+    uint _e10 = word_of(draw_4, BELOW_MAX, weights1_, _buffer_sizes);
+    if (_e10 != INFINITE) {
+        float _e14 = number_of(draw_4, BELOW_MAX, weights1_, _buffer_sizes);
+        float _e16 = exactly(_e4 - _e14, args);
+        metal::uint4 _e19 = ordered(metal::uint4(as_type<uint>(_e16)));
+        least = _e19.x;
+    }
+    uint _e21 = worked_out(_e6, shared_words, _buffer_sizes);
+    uint _e24 = worked_out(_e6 + 1u, shared_words, _buffer_sizes);
+    metal::uint2 last = metal::uint2(_e21, _e24);
+    Row _e26 = row_of(draw_4, weights1_, args, _buffer_sizes);
+    uint _e27 = least;
+    float _e29 = number_of(draw_4, INVERSE, weights1_, _buffer_sizes);
+    return Weighing {_e26, _e4, {}, last, _e27, _e29};
+}
+
+metal::float4 weights_of(
+    Weighing what,
+    metal::uint4 tokens_1,
+    device type_2 const& weights0_,
+    constant Args& args,
+    device type_2 const& logits,
+    constant _mslBufferSizes& _buffer_sizes
+) {
+    metal::uint4 _e3 = keys_of(what.row, tokens_1, weights0_, args, logits, _buffer_sizes);
+    metal::bool4 ahead = ~(_e3) < metal::uint4(what.last.x);
+    metal::bool4 last_1 = (~(_e3) == metal::uint4(what.last.x)) & (tokens_1 <= metal::uint4(what.last.y));
+    metal::bool4 is_kept = ((_e3 != metal::uint4(0u)) & (_e3 >= metal::uint4(what.least))) & (ahead | last_1);
+    metal::float4 _e28 = numbers(_e3);
+    metal::float4 _e32 = all_exactly(_e28 - metal::float4(what.most), args);
+    metal::float4 _e38 = all_exactly(metal::select(metal::float4(0.0), _e32, is_kept) * what.inverse, args);
+    metal::float4 _e41 = exponentials(_e38, args);
+    return metal::select(metal::float4(0.0), _e41, is_kept);
 }
 
 uint naga_mod(uint lhs, uint rhs) {
     return lhs % metal::select(rhs, 1u, rhs == 0u);
 }
 
-uint key_of(
-    Row row,
-    uint token_1,
-    device type_2 const& weights0_,
-    device type_2 const& logits,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    bool local_2 = {};
-    bool local_3 = {};
-    if (row.mask != NOTHING) {
-        uint _e13 = weights0_[metal::min(unsigned(row.mask + naga_div(token_1, 32u)), (_buffer_sizes.size0 - 0 - 4) / 4)];
-        local_2 = ((_e13 >> naga_mod(token_1, 32u)) & 1u) == 0u;
-    } else {
-        local_2 = false;
-    }
-    bool _e22 = local_2;
-    if (_e22) {
-        return 0u;
-    }
-    uint bits_1 = logits[metal::min(unsigned(row.logits + token_1), (_buffer_sizes.size4 - 0 - 4) / 4)];
-    if (!(((bits_1 & 2147483647u) > INFINITE))) {
-        local_3 = bits_1 == 4286578688u;
-    } else {
-        local_3 = true;
-    }
-    bool _e39 = local_3;
-    if (_e39) {
-        return 0u;
-    }
-    uint _e45 = ordered((bits_1 == INFINITE) ? LARGEST : bits_1);
-    return _e45;
-}
-
-float exponential(
-    float x_1,
-    constant Args& args
-) {
-    float series = {};
-    float y = metal::max(x_1, -88.0);
-    float _e5 = exactly(y * 1.442695, args);
-    float _e8 = exactly(_e5 + 12582912.0, args);
-    float _e11 = exactly(_e8 - 12582912.0, args);
-    float _e14 = exactly(_e11 * 0.6933594, args);
-    float _e16 = exactly(y - _e14, args);
-    float _e19 = exactly(_e11 * 0.00021219444, args);
-    float _e21 = exactly(_e16 + _e19, args);
-    float _e24 = exactly(_e21 * 0.008312385, args);
-    float _e27 = exactly(0.041891407 + _e24, args);
-    series = _e27;
-    float _e29 = series;
-    float _e31 = exactly(_e21 * _e29, args);
-    float _e34 = exactly(0.1666712 + _e31, args);
-    series = _e34;
-    float _e35 = series;
-    float _e37 = exactly(_e21 * _e35, args);
-    float _e40 = exactly(0.49999222 + _e37, args);
-    series = _e40;
-    float _e42 = exactly(_e21 * _e21, args);
-    float _e43 = series;
-    float _e45 = exactly(_e42 * _e43, args);
-    float _e47 = exactly(_e21 + _e45, args);
-    float _e50 = exactly(1.0 + _e47, args);
-    float scaled = as_type<float>(as_type<uint>(_e50) + (as_type<uint>(_e8) << 23u));
-    return (x_1 > -87.0) ? scaled : 0.0;
-}
-
-Weighing weighing(
-    uint draw_4,
-    device type_2 const& weights1_,
-    device type_2 const& kept,
-    constant Args& args,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    uint least = 0u;
-    uint _e3 = state_at(draw_4, BEST, args);
-    uint _e5 = kept[metal::min(unsigned(_e3), (_buffer_sizes.size2 - 0 - 4) / 4)];
-    float _e6 = number(_e5);
-    uint _e8 = state_at(draw_4, LAST, args);
-    uint _e12 = word_of(draw_4, BELOW_MAX, weights1_, _buffer_sizes);
-    if (_e12 != INFINITE) {
-        float _e16 = number_of(draw_4, BELOW_MAX, weights1_, _buffer_sizes);
-        float _e18 = exactly(_e6 - _e16, args);
-        uint _e20 = ordered(as_type<uint>(_e18));
-        least = _e20;
-    }
-    Row _e21 = row_of(draw_4, weights1_, args, _buffer_sizes);
-    uint _e24 = kept[metal::min(unsigned(_e8), (_buffer_sizes.size2 - 0 - 4) / 4)];
-    uint _e29 = kept[metal::min(unsigned(_e8 + 1u), (_buffer_sizes.size2 - 0 - 4) / 4)];
-    uint _e31 = least;
-    float _e33 = number_of(draw_4, INVERSE, weights1_, _buffer_sizes);
-    return Weighing {_e21, _e6, {}, metal::uint2(_e24, _e29), _e31, _e33};
-}
-
-float weight_of(
-    Weighing what,
-    uint token_2,
-    device type_2 const& weights0_,
-    constant Args& args,
-    device type_2 const& logits,
-    constant _mslBufferSizes& _buffer_sizes
-) {
-    bool local_4 = {};
-    bool local_5 = {};
-    bool local_6 = {};
-    bool local_7 = {};
-    uint _e4 = args.vocab;
-    if (token_2 >= _e4) {
-        return 0.0;
-    }
-    uint _e8 = key_of(what.row, token_2, weights0_, logits, _buffer_sizes);
-    if (~(_e8) == what.last.x) {
-        local_4 = token_2 <= what.last.y;
-    } else {
-        local_4 = false;
-    }
-    bool is_last = local_4;
-    if (!((_e8 == 0u))) {
-        local_5 = _e8 < what.least;
-    } else {
-        local_5 = true;
-    }
-    bool _e28 = local_5;
-    if (!(_e28)) {
-        if (!((~(_e8) < what.last.x))) {
-            local_7 = is_last;
-        } else {
-            local_7 = true;
-        }
-        bool _e40 = local_7;
-        local_6 = !(_e40);
-    } else {
-        local_6 = true;
-    }
-    bool _e43 = local_6;
-    if (_e43) {
-        return 0.0;
-    }
-    float _e45 = number(_e8);
-    float _e48 = exactly(_e45 - what.most, args);
-    float _e51 = exactly(_e48 * what.inverse, args);
-    float _e52 = exponential(_e51, args);
-    return _e52;
+uint naga_div(uint lhs, uint rhs) {
+    return lhs / metal::select(rhs, 1u, rhs == 0u);
 }
 
 float tree(
     float own,
     uint thread_1,
     constant Args& args,
-    threadgroup type_5& lanes
+    threadgroup type_10& lanes
 ) {
     uint half_ = 8u;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
@@ -346,37 +358,33 @@ struct main_Input {
 , uint thread_ [[thread_index_in_threadgroup]]
 , device type_2 const& weights0_ [[buffer(1)]]
 , device type_2 const& weights1_ [[buffer(2)]]
-, device type_2& kept [[buffer(6)]]
 , constant Args& args [[buffer(7)]]
 , device type_2 const& logits [[buffer(0)]]
-, threadgroup type_5& lanes
+, device type_8& shared_words [[buffer(6)]]
+, threadgroup type_10& lanes
 , constant _mslBufferSizes& _buffer_sizes [[buffer(8)]]
 ) {
     float sum = 0.0;
-    bool local = {};
     uint token = {};
-    bool local_1 = {};
+    uint token_1 = {};
+    bool local = {};
     uint draw_5 = group.y;
     uint _e5 = args.vocab;
     uint count = naga_div((_e5 + SPAN) - 1u, SPAN);
     uint span = (group.x * 16u) + naga_div(thread_, 16u);
-    uint _e21 = word_of(draw_5, IS_DRAWN, weights1_, _buffer_sizes);
-    if (_e21 != 0u) {
-        local = span < count;
-    } else {
-        local = false;
-    }
-    bool _e28 = local;
-    if (_e28) {
-        Weighing _e29 = weighing(draw_5, weights1_, kept, args, _buffer_sizes);
-        uint _e32 = args.vocab;
-        uint end = metal::min(_e32, (span + 1u) * SPAN);
-        token = (span * SPAN) + naga_mod(thread_, 16u);
+    uint first_1 = (span * SPAN) + naga_mod(thread_, 16u);
+    metal::uint4 rounds = metal::uint4(0u, 16u, 32u, 48u);
+    uint _e30 = args.vocab;
+    uint end = metal::min(_e30, (span + 1u) * SPAN);
+    uint _e39 = word_of(draw_5, IS_DRAWN, weights1_, _buffer_sizes);
+    if (_e39 != 0u) {
+        Weighing _e42 = weighing(draw_5, weights1_, args, shared_words, _buffer_sizes);
+        token = first_1;
         bool loop_init_1 = true;
         while(true) {
             if (!loop_init_1) {
-                uint _e51 = token;
-                token = _e51 + 16u;
+                uint _e63 = token;
+                token = _e63 + 64u;
             }
             loop_init_1 = false;
             uint _e44 = token;
@@ -385,27 +393,59 @@ struct main_Input {
                 break;
             }
             {
-                float _e46 = sum;
-                uint _e47 = token;
-                float _e48 = weight_of(_e29, _e47, weights0_, args, logits, _buffer_sizes);
-                float _e50 = exactly(_e46 + _e48, args);
-                sum = _e50;
+                uint _e46 = token;
+                metal::float4 _e49 = weights_of(_e42, metal::uint4(_e46) + rounds, weights0_, args, logits, _buffer_sizes);
+                float _e50 = sum;
+                float _e53 = exactly(_e50 + _e49.x, args);
+                float _e56 = exactly(_e53 + _e49.y, args);
+                float _e59 = exactly(_e56 + _e49.z, args);
+                float _e62 = exactly(_e59 + _e49.w, args);
+                sum = _e62;
+            }
+        }
+    } else {
+        Row _e66 = row_of(draw_5, weights1_, args, _buffer_sizes);
+        uint _e68 = state_at(draw_5, BEST, args);
+        uint _e69 = worked_out(_e68, shared_words, _buffer_sizes);
+        token_1 = first_1;
+        bool loop_init_2 = true;
+        while(true) {
+            if (!loop_init_2) {
+                uint _e96 = token_1;
+                token_1 = _e96 + 64u;
+            }
+            loop_init_2 = false;
+            uint _e71 = token_1;
+            if (_e71 < end) {
+            } else {
+                break;
+            }
+            {
+                uint _e73 = token_1;
+                metal::uint4 tokens_2 = metal::uint4(_e73) + rounds;
+                metal::uint4 _e78 = keys_of(_e66, tokens_2, weights0_, args, logits, _buffer_sizes);
+                metal::uint4 found = metal::select(metal::uint4(4294967295u), tokens_2, _e78 == metal::uint4(_e69));
+                uint least_1 = metal::min(metal::min(found.x, found.y), metal::min(found.z, found.w));
+                if (least_1 != NOTHING) {
+                    uint _e93 = state_at(draw_5, FIRST, args);
+                    uint _e95 = metal::atomic_fetch_min_explicit(&shared_words[metal::min(unsigned(_e93), (_buffer_sizes.size4 - 0 - 4) / 4)], least_1, metal::memory_order_relaxed);
+                }
             }
         }
     }
-    float _e54 = sum;
-    float _e55 = tree(_e54, thread_, args, lanes);
-    sum = _e55;
+    float _e99 = sum;
+    float _e100 = tree(_e99, thread_, args, lanes);
+    sum = _e100;
     if (naga_mod(thread_, 16u) == 0u) {
-        local_1 = span < count;
+        local = span < count;
     } else {
-        local_1 = false;
+        local = false;
     }
-    bool _e64 = local_1;
-    if (_e64) {
-        uint _e68 = args.spans;
-        float _e73 = sum;
-        kept[metal::min(unsigned((_e68 + (draw_5 * count)) + span), (_buffer_sizes.size2 - 0 - 4) / 4)] = as_type<uint>(_e73);
+    bool _e109 = local;
+    if (_e109) {
+        uint _e113 = args.spans;
+        float _e118 = sum;
+        metal::atomic_store_explicit(&shared_words[metal::min(unsigned((_e113 + (draw_5 * count)) + span), (_buffer_sizes.size4 - 0 - 4) / 4)], as_type<uint>(_e118), metal::memory_order_relaxed);
         return;
     } else {
         return;
