@@ -272,8 +272,18 @@ fn who_walks_away_is_gone_and_others_go_on() {
 /// Whoever asks how likely tokens were has their rows brought to the host: its sampler chooses the tokens that the device draws elsewhere.
 #[test]
 fn what_a_gpu_draws_is_what_the_host_chooses() {
+    a_device_draws_what_the_host_chooses(DeviceChoice::Cuda, 24);
+}
+
+/// The same through Vulkan or Metal, where it is built in; on a driver that computes on the CPU, too, hence fewer of them.
+#[test]
+fn what_wgpu_draws_is_what_the_host_chooses() {
+    a_device_draws_what_the_host_chooses(DeviceChoice::Wgpu, 12);
+}
+
+fn a_device_draws_what_the_host_chooses(device: DeviceChoice, count: usize) {
     // The same logits whoever shares the step, so that only the choice may differ.
-    let options = Options { device: DeviceChoice::Cuda, exact: true, ..options(8, 64) };
+    let options = Options { device, exact: true, ..options(8, 64) };
     let engine = match Engine::load(None, &options) {
         Ok(engine) => engine,
         Err(reason) => {
@@ -281,7 +291,7 @@ fn what_a_gpu_draws_is_what_the_host_chooses() {
             return;
         }
     };
-    let usual = conversations(&engine, 24);
+    let usual = conversations(&engine, count);
     let service = engine.serve(&Serving::default());
     let schema = Grammar::JsonSchema(r#"{"type": "object", "properties": {"name": {"type": "string"}}}"#.to_owned());
     let schema = service.compile(&schema).expect("it compiles");

@@ -37,6 +37,42 @@ pub fn conform<C: Choosing>(lengths: &[(usize, usize)]) {
     }
 }
 
+/// Pairs of logits of which one is changed to what the other is, as processors round it: the first is chosen then, and the one that a digit less or
+/// more would make the larger one is not.
+///
+/// # Panics
+/// As [`conform`].
+pub fn conform_changed<C: Choosing>() {
+    let mut chance = Chance(9);
+    let mut chooser = C::new(ROWS_MAX[0], 2);
+    for round in 0..4 {
+        let pair = |row: usize| {
+            // Numbers of every size, where a quotient may be tiny or past all numbers; sums and products stay in the middle.
+            let power = if round < 2 { chance.next(250) as i32 - 125 } else { chance.next(40) as i32 - 20 };
+            let logit = (1.0 + chance.next(1 << 23) as f32 / 8_388_608.0) * 2.0_f32.powi(power);
+            let by = 0.01 + chance.next(1 << 23) as f32 / 1e6;
+            let (logit, effect, behind) = match round {
+                0 | 1 => (logit, Effect::Repeated(by), logit / by),
+                2 => (-logit, Effect::Repeated(by), -logit * by),
+                _ => (logit, Effect::Added(by), logit + by),
+            };
+            let token = row as u32 % 2;
+            let logits = if token == 0 { [logit, behind] } else { [behind, logit] };
+            (logits, [Change { token, effect }])
+        };
+        let pairs: Vec<_> = (0..ROWS_MAX[0]).map(pair).collect();
+        let choices: Vec<Choice<'_>> =
+            pairs.iter().map(|(_, changes)| Choice::Draw(Draw { temperature: 0.0, changes, ..ALL })).collect();
+        let mut logits: Vec<f32> = pairs.iter().flat_map(|(logits, _)| *logits).collect();
+        let tokens = chooser.choose(&mut logits, &choices);
+        for ((logits, changes), token) in pairs.iter().zip(tokens) {
+            let draw = Draw { temperature: 0.0, changes, ..ALL };
+            assert_eq!(draw::choose(logits, &draw), Some(0), "a test of equals: {logits:?}, {changes:?}");
+            assert_eq!(token, Some(0), "{logits:?}, {changes:?}");
+        }
+    }
+}
+
 /// Measures choices of every kind from rows of so many logits, and gives each with its name.
 pub fn measure<C: Choosing>(vocab: usize, times: usize, mut each: impl FnMut(&str, [f64; 2])) {
     let mut chance = Chance(5);
