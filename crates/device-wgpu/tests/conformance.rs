@@ -148,6 +148,8 @@ fn shaders_draw_what_is_defined() {
         choices::conform::<ChooserOn<0>>(&LENGTHS);
         choices::conform::<ChooserOn<1>>(&LENGTHS);
         choices::conform::<ChooserOn<2>>(&LENGTHS);
+        choices::conform_edges::<ChooserOn<0>>();
+        choices::conform_edges::<ChooserOn<2>>();
         choices::conform_changed::<ChooserOn<0>>();
     }
 }

@@ -96,7 +96,9 @@ fn an_answer_is_drawn_as_on_a_cpu() {
             _ => Draw { top_p: 0.9, changes: &changes, mask: Some(&mask), ..usual },
         };
         gpu.launch(&batch).expect("a device that is there");
+        let launched = gpu.dispatches();
         let token = gpu.sample(&[Choice::Draw(draw)]).expect("a device that is there").tokens[0];
+        assert_eq!(gpu.dispatches() - launched, [3, 7, 3, 7][position as usize % 4], "kernels of a draw");
         let rows = gpu.sample(&[Choice::Logits]).expect("a device that is there").logits;
         assert_eq!(token, draw::choose(rows, &draw), "position {position}, of its own logits");
         cpu.launch(&batch).expect("a CPU");

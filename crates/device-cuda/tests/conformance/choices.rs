@@ -30,6 +30,7 @@ fn drawn_tokens_equal_their_definition() {
     if open() {
         let lengths = [(1, 20), (31, 100), (33, 100), (1000, 100), (1025, 60), (9999, 40), (151_936, 6)];
         choices::conform::<OnGpu>(&lengths);
+        choices::conform_edges::<OnGpu>();
         choices::conform_changed::<OnGpu>();
     }
 }

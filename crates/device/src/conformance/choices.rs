@@ -37,6 +37,65 @@ pub fn conform<C: Choosing>(lengths: &[(usize, usize)]) {
     }
 }
 
+/// Draws that are beside each other, as near as numbers are, and come to different tokens: a digit of a weight or of a sum, or sums in another order,
+/// would make them one.
+///
+/// # Panics
+/// As [`conform`].
+pub fn conform_edges<C: Choosing>() {
+    const VOCAB: usize = 3000;
+    let mut chance = Chance(11);
+    let mut chooser = C::new(ROWS_MAX[1], VOCAB);
+    for temperature in [1.0, 0.8] {
+        let rows: Vec<Vec<f32>> = (0..ROWS_MAX[1] / 2)
+            .map(|_| (0..VOCAB).map(|_| -0.6 * chance.next(1 << 20) as f32 / 1_048_576.0).collect())
+            .collect();
+        let usual = Draw { temperature, uniform: 1.0 - f64::EPSILON, ..ALL };
+        let of_uniform = |row: &[f32], chance: &mut Chance| {
+            let draw = |bits: u64| Draw { uniform: f64::from_bits(bits), ..usual };
+            let first = chance.next(1 << 20) as f64 / 1_048_576.0;
+            let token = draw::choose(row, &draw(first.to_bits()));
+            edge([first, usual.uniform].map(f64::to_bits), |bits| draw::choose(row, &draw(bits)) == token).map(draw)
+        };
+        // The last token that is kept, of tokens in their order.
+        let of_top_p = |row: &[f32], chance: &mut Chance| {
+            let draw = |bits: u64| Draw { top_p: f32::from_bits(bits as u32), ..usual };
+            let first = 0.1 + 0.8 * chance.next(1 << 20) as f32 / 1_048_576.0;
+            let token = draw::choose(row, &draw(first.to_bits().into()));
+            edge([first, 0.999].map(|share| share.to_bits().into()), |bits| draw::choose(row, &draw(bits)) == token)
+                .map(draw)
+        };
+        let drawn: Vec<_> = rows.iter().map(|row| of_uniform(row, &mut chance)).collect();
+        check_edges(&mut chooser, &rows, &drawn);
+        let mut rows = rows;
+        rows.iter_mut().for_each(|row| row.sort_by(|a, b| b.total_cmp(a)));
+        let kept: Vec<_> = rows.iter().map(|row| of_top_p(row, &mut chance)).collect();
+        check_edges(&mut chooser, &rows, &kept);
+    }
+}
+
+/// The last number for which something is so, and the first for which it is not, between one and another.
+fn edge([mut low, mut high]: [u64; 2], is_so: impl Fn(u64) -> bool) -> [u64; 2] {
+    assert!(is_so(low) && !is_so(high), "an edge between {low} and {high}");
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        *(if is_so(middle) { &mut low } else { &mut high }) = middle;
+    }
+    [low, high]
+}
+
+/// Both draws of each row.
+fn check_edges<C: Choosing>(chooser: &mut C, rows: &[Vec<f32>], pairs: &[[Draw<'_>; 2]]) {
+    let mut logits: Vec<f32> = rows.iter().flat_map(|row| row.repeat(2)).collect();
+    let choices: Vec<Choice<'_>> = pairs.iter().flatten().map(|draw| Choice::Draw(*draw)).collect();
+    let tokens = chooser.choose(&mut logits, &choices);
+    for ((row, pair), found) in rows.iter().zip(pairs).zip(tokens.as_chunks::<2>().0) {
+        let expected = pair.map(|draw| draw::choose(row, &draw));
+        assert!(expected[0] != expected[1], "a test of edges");
+        assert_eq!(*found, expected, "{pair:?}");
+    }
+}
+
 /// Pairs of logits of which one is changed to what the other is, as processors round it: the first is chosen then, and the one that a digit less or
 /// more would make the larger one is not.
 ///
