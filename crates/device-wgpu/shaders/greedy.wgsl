@@ -1,10 +1,10 @@
 // The most likely token of every row, the first among equals, among those whose bit is set; all bits where there is none.
-// A row's words: whether it has a mask, then a bit a token. grid (1, rows).
+// In `weights0`: for each row whether it has a mask, then masks, a bit a token. grid (1, rows).
 
 struct Args {
     logits: u32,
     vocab: u32,
-    // Where the rows' words are in `kept`, how many a row has, and where the tokens go.
+    // Where masks begin, how many words one has, and where the tokens go in `kept`.
     masks: u32,
     words: u32,
     to: u32,
@@ -19,12 +19,12 @@ var<workgroup> tokens: array<u32, THREADS>;
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
     let from_at = args.logits + group.y * args.vocab;
     let mask = args.masks + group.y * args.words;
-    let is_masked = kept[mask] != 0u;
+    let is_masked = weights0[group.y] != 0u;
     var best = NOTHING;
     var most = 0.0;
     for (var i = thread; i < args.vocab; i += THREADS) {
         let x = arena[from_at + i];
-        if (is_nan(x) || (is_masked && ((kept[mask + 1u + i / 32u] >> (i % 32u)) & 1u) == 0u)) {
+        if (is_nan(x) || (is_masked && ((weights0[mask + i / 32u] >> (i % 32u)) & 1u) == 0u)) {
             continue;
         }
         if (best == NOTHING || x > most) {

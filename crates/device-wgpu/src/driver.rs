@@ -233,7 +233,7 @@ impl Gpu {
         let mut checks = wgpu::ShaderRuntimeChecks::checked();
         checks.force_loop_bounding = false;
         // SAFETY: the one check that is left out is that of endless loops, and there are none: the text is one of this crate's, whose loops
-        // are all `for` loops that count up to, or halve down to, a number that they do not change. All accesses stay checked.
+        // are all `for` loops that count or double up to, or halve down to, a number that they do not change. All accesses stay checked.
         let module = unsafe { self.device.create_shader_module_trusted(descriptor, checks) };
         let options = wgpu::PipelineCompilationOptions {
             zero_initialize_workgroup_memory: false,

@@ -2,19 +2,20 @@
 
 use kauri_arch::Shape;
 use kauri_device::{
-    Batch, Buffer, Ceilings, Choice, DeviceError, Ends, Executor, Memory, OpCost, Plan, Sampled, Stage, Weight, forward,
+    Batch, Buffer, Ceilings, Change, Choice, DeviceError, Draw, Effect, Ends, Executor, Memory, OpCost, Plan, Sampled,
+    Stage, Weight, forward,
 };
 
+use crate::choose::Chooser;
 use crate::detect::{Device, lost};
-use crate::driver::Words;
 use crate::matmul;
 use crate::ops::{Arithmetic, Wgpu};
 use crate::resident::Resident;
-use crate::shader::{Entry, Kernel};
 
 /// A model on a GPU.
 pub struct WgpuExecutor {
     wgpu: Wgpu,
+    chooser: Chooser,
     shape: Shape<Resident>,
     ends: Ends,
     plan: Plan,
@@ -54,7 +55,9 @@ impl WgpuExecutor {
         // Layers with a window keep pages here, like others.
         let plan = Plan { ring: None, ..plan };
         let (wgpu, resident) = Wgpu::new(device, shape, &plan, arithmetic)?;
+        let (rows, logits) = (plan.batch_outputs as usize, wgpu.at(Buffer::Logits));
         let mut executor = Self {
+            chooser: Chooser::of(&wgpu.gpu, &wgpu.arena, logits, rows, wgpu.vocab)?,
             wgpu,
             shape: resident,
             ends,
@@ -85,46 +88,16 @@ impl WgpuExecutor {
             }
             self.sample(&[Choice::Greedy { mask: None }])?;
         }
+        let changes = [Change { token: 0, effect: Effect::Added(0.0) }];
+        let (below_max, uniform) = (f32::INFINITY, 0.0);
+        let draw = Draw { temperature: 1.0, top_k: 1, top_p: 0.5, below_max, uniform, changes: &changes, mask: None };
+        self.sample(&[Choice::Draw(draw)])?;
         self.wgpu.gpu.outcome().map_err(lost)
     }
 
     /// Kernels that the last step took.
     pub fn dispatches(&self) -> usize {
         self.wgpu.dispatches()
-    }
-
-    /// The tokens of the rows that are chosen here.
-    fn choose(&mut self, choices: &[Choice<'_>]) -> Result<(), DeviceError> {
-        if !choices.iter().any(|choice| matches!(choice, Choice::Greedy { .. })) {
-            self.tokens.resize(choices.len(), None);
-            return Ok(());
-        }
-        let words = self.wgpu.vocab.div_ceil(32);
-        for (row, choice) in choices.iter().enumerate() {
-            let mask = match choice {
-                Choice::Greedy { mask } => *mask,
-                Choice::Nothing | Choice::Draw(_) | Choice::Logits => None,
-            };
-            // Tokens past the end of a mask are not allowed.
-            let mask = mask.map(|mask| mask.iter().copied().chain(std::iter::repeat(0)).take(words));
-            let flag = u32::from(mask.is_some());
-            let bytes: Vec<u8> =
-                std::iter::once(flag).chain(mask.into_iter().flatten()).flat_map(u32::to_le_bytes).collect();
-            self.wgpu.gpu.write(&self.wgpu.desk, 4 * (row * (words + 1)) as u64, &bytes);
-        }
-        let (logits, to) = (self.wgpu.at(Buffer::Logits), self.plan.batch_outputs as usize * (words + 1));
-        let arguments = Words::of([logits, self.wgpu.vocab, 0, words + 1, to]);
-        self.wgpu.start_on_desk(Kernel::plain(Entry::Greedy), [1, choices.len(), 1], arguments);
-        self.wgpu.flush();
-        let mut bytes = vec![0; 4 * choices.len()];
-        let part = (&self.wgpu.desk, 4 * to as u64, bytes.len() as u64);
-        self.wgpu.gpu.read(&[part], &mut bytes).map_err(lost)?;
-        let chosen = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
-        self.tokens.extend(choices.iter().zip(chosen).map(|(choice, token)| match choice {
-            Choice::Nothing | Choice::Draw(_) | Choice::Logits => None,
-            Choice::Greedy { .. } => Some(token).filter(|&token| token != u32::MAX),
-        }));
-        Ok(())
     }
 }
 
@@ -173,13 +146,13 @@ impl Executor for WgpuExecutor {
 
     fn sample(&mut self, choices: &[Choice<'_>]) -> Result<Sampled<'_>, DeviceError> {
         assert_eq!(choices.len(), self.rows, "one choice for every output row");
-        Choice::assert_none_draws(choices);
         self.tokens.clear();
         if self.shape.head.output.is_none() {
             self.tokens.resize(self.rows, None);
             return Ok(Sampled { tokens: &self.tokens, logits: &[] });
         }
-        self.choose(choices)?;
+        let Self { wgpu, chooser, tokens, .. } = self;
+        chooser.choose(choices, tokens, &mut |work| wgpu.start_all(work)).map_err(lost)?;
         if !choices.iter().any(|choice| matches!(choice, Choice::Logits)) {
             return Ok(Sampled { tokens: &self.tokens, logits: &[] });
         }
@@ -189,7 +162,7 @@ impl Executor for WgpuExecutor {
     }
 
     fn draws(&self) -> bool {
-        false
+        true
     }
 
     fn rows(&mut self) -> Result<&[f32], DeviceError> {

@@ -6,6 +6,7 @@
 
 mod attend;
 mod cache;
+mod choose;
 mod detect;
 mod driver;
 mod elementwise;
@@ -21,6 +22,7 @@ mod step;
 mod sums;
 mod units;
 
+pub use choose::Chooser;
 pub use detect::{Adapter, Device, Reduction, Unavailable, adapters};
 pub use executor::WgpuExecutor;
 pub use ops::{Arithmetic, Wgpu};

@@ -57,8 +57,8 @@ pub struct Wgpu {
     places: Vec<usize>,
     /// What each block keeps.
     pub(crate) kept: Vec<Kept>,
-    /// In its place where a kernel works on no block: masks, and the tokens that are chosen.
-    pub(crate) desk: wgpu::Buffer,
+    /// In its place where a kernel works on no block.
+    nothing: wgpu::Buffer,
     ropes: Vec<Turns>,
     pub(crate) experts: experts::Scratch,
     /// Rows of the batch: of tokens, of outputs.
@@ -120,9 +120,8 @@ impl Wgpu {
         let kept = kept.collect::<Result<_, _>>().map_err(no_room("keys and values", kept_bytes))?;
         let step = Step::new(&gpu, plan).map_err(no_room("the batch", 0))?;
         let vocab = shape.head.output.as_ref().map_or(0, |output| output.rows as usize);
-        let desk_bytes = 4 * plan.batch_outputs as u64 * (vocab.div_ceil(32) as u64 + 2);
         let wgpu = Self {
-            desk: gpu.buffer("desk", desk_bytes).map_err(no_room("masks", desk_bytes))?,
+            nothing: gpu.buffer("nothing", 4).map_err(no_room("the batch", 4))?,
             weights,
             step,
             arena,
@@ -328,9 +327,11 @@ impl Wgpu {
         self.start_on(kernel, None, &[], grid, words);
     }
 
-    /// Notes a kernel that works on the desk.
-    pub(crate) fn start_on_desk(&mut self, kernel: Kernel, grid: [usize; 3], words: Words) {
-        self.start_on(kernel, Some(NOTHING), &[], grid, words);
+    /// Notes work that has buffers of its own, and starts it with all that was noted before.
+    pub(crate) fn start_all(&mut self, work: &mut Vec<Dispatch>) {
+        self.dispatches += work.len();
+        self.work.append(work);
+        self.flush();
     }
 
     /// Notes a kernel that works on what a block keeps, or on these pieces of weights.
@@ -362,10 +363,10 @@ impl Wgpu {
         }
         let chunk = |index: usize| chunks.get(index).copied().unwrap_or(0);
         let key = [chunk(0), chunk(1), chunk(2), block.unwrap_or(NOTHING)];
-        let Self { gpu, weights, step, arena, kept, desk, groups, .. } = self;
+        let Self { gpu, weights, step, arena, kept, nothing, groups, .. } = self;
         let make = || {
             let chunk = |index: usize| weights.chunks.get(key[index]).unwrap_or(&weights.vectors);
-            let kept = kept.get(key[3]).map_or(&*desk, |kept| &kept.buffer);
+            let kept = kept.get(key[3]).map_or(&*nothing, |kept| &kept.buffer);
             let buffers: [_; BINDINGS] = [&*arena, chunk(0), chunk(1), chunk(2), &weights.vectors, &step.buffer, kept];
             gpu.group(buffers)
         };

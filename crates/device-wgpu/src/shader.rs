@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 use kauri_device::CacheType;
 use kauri_formats::Quant;
 
+use crate::choose;
+
 /// Values of a cached row at most.
 pub(crate) const ROW_VALUES_MAX: usize = 640;
 
@@ -145,6 +147,13 @@ pub(crate) enum Entry {
     Attend,
     Convolve,
     Delta,
+    DrawChange,
+    DrawCount,
+    DrawCut,
+    DrawFirst,
+    DrawList,
+    DrawPick,
+    DrawWeigh,
     Each,
     Embed,
     ExpertsDown,
@@ -170,10 +179,17 @@ pub(crate) enum Entry {
 
 impl Entry {
     /// Every one.
-    const ALL: [Self; 24] = [
+    const ALL: [Self; 31] = [
         Self::Attend,
         Self::Convolve,
         Self::Delta,
+        Self::DrawChange,
+        Self::DrawCount,
+        Self::DrawCut,
+        Self::DrawFirst,
+        Self::DrawList,
+        Self::DrawPick,
+        Self::DrawWeigh,
         Self::Each,
         Self::Embed,
         Self::ExpertsDown,
@@ -208,6 +224,13 @@ impl Entry {
             Self::Attend => ("attend", include_str!("../shaders/attend.wgsl")),
             Self::Convolve => ("convolve", include_str!("../shaders/convolve.wgsl")),
             Self::Delta => ("delta", include_str!("../shaders/delta.wgsl")),
+            Self::DrawChange => ("draw_change", include_str!("../shaders/draw_change.wgsl")),
+            Self::DrawCount => ("draw_count", include_str!("../shaders/draw_count.wgsl")),
+            Self::DrawCut => ("draw_cut", include_str!("../shaders/draw_cut.wgsl")),
+            Self::DrawFirst => ("draw_first", include_str!("../shaders/draw_first.wgsl")),
+            Self::DrawList => ("draw_list", include_str!("../shaders/draw_list.wgsl")),
+            Self::DrawPick => ("draw_pick", include_str!("../shaders/draw_pick.wgsl")),
+            Self::DrawWeigh => ("draw_weigh", include_str!("../shaders/draw_weigh.wgsl")),
             Self::Each => ("each", include_str!("../shaders/each.wgsl")),
             Self::Embed => ("embed", include_str!("../shaders/embed.wgsl")),
             Self::ExpertsDown => ("experts_down", include_str!("../shaders/experts_down.wgsl")),
@@ -240,6 +263,13 @@ impl Entry {
             Self::Attend
             | Self::Convolve
             | Self::Delta
+            | Self::DrawChange
+            | Self::DrawCount
+            | Self::DrawCut
+            | Self::DrawFirst
+            | Self::DrawList
+            | Self::DrawPick
+            | Self::DrawWeigh
             | Self::Each
             | Self::Greedy
             | Self::Norm
@@ -253,6 +283,51 @@ impl Entry {
             | Self::Store
             | Self::Sums
             | Self::Turn => 0,
+        }
+    }
+
+    /// The texts that kernels of draws share, as far as it takes them; none where it is no such kernel.
+    fn of_draws(self) -> &'static [&'static str] {
+        const DRAW: &str = include_str!("../shaders/draw.wgsl");
+        const SHARED: &str = include_str!("../shaders/draw_shared.wgsl");
+        const OWN: &str = include_str!("../shaders/draw_own.wgsl");
+        const WIDE: &str = include_str!("../shaders/draw_wide.wgsl");
+        const BEFORE: &str = include_str!("../shaders/draw_before.wgsl");
+        const TALLY: &str = include_str!("../shaders/draw_tally.wgsl");
+        const REACHED: &str = include_str!("../shaders/draw_reached.wgsl");
+        const WEIGHT: &str = include_str!("../shaders/draw_weight.wgsl");
+        match self {
+            Self::DrawChange => &[DRAW],
+            Self::DrawCount => &[DRAW, SHARED, WIDE, TALLY],
+            Self::DrawCut => &[DRAW, OWN, WIDE, TALLY, BEFORE, REACHED],
+            Self::DrawFirst => &[DRAW, SHARED],
+            Self::DrawList => &[DRAW, SHARED, WIDE, TALLY, BEFORE, REACHED],
+            Self::DrawPick => &[DRAW, OWN, WIDE, WEIGHT, BEFORE],
+            Self::DrawWeigh => &[DRAW, SHARED, WEIGHT],
+            Self::Attend
+            | Self::Convolve
+            | Self::Delta
+            | Self::Each
+            | Self::Embed
+            | Self::ExpertsDown
+            | Self::ExpertsUp
+            | Self::GateUp
+            | Self::Greedy
+            | Self::Heads
+            | Self::Norm
+            | Self::PassBy
+            | Self::Product
+            | Self::ProductUnits
+            | Self::ProductWide
+            | Self::Replace
+            | Self::Rope
+            | Self::Route
+            | Self::Scan
+            | Self::Select
+            | Self::Shift
+            | Self::Store
+            | Self::Sums
+            | Self::Turn => &[],
         }
     }
 
@@ -386,6 +461,7 @@ impl Kernel {
         if matches!(entry, Entry::ProductUnits | Entry::ProductWide) {
             text.push_str(include_str!("../shaders/tile.wgsl"));
         }
+        text.extend(entry.of_draws().iter().copied());
         if *by == By::Run {
             let has_less = types.iter().filter_map(|types| RunOf::find(*types)).any(|run| run.has_less);
             let _ = writeln!(text, "const HAS_LESS: bool = {has_less};");
@@ -488,6 +564,11 @@ impl Kernel {
         let of_runs = of_runs.into_iter().filter(|_| by == By::Run);
         for (name, value) in constants.into_iter().chain(of_experts).chain(of_runs) {
             let _ = writeln!(text, "const {name}: u32 = {value}u;");
+        }
+        if !entry.of_draws().is_empty() {
+            for (name, value) in choose::CONSTANTS {
+                let _ = writeln!(text, "const {name}: u32 = {value}u;");
+            }
         }
         if entry == Entry::ProductUnits {
             let Unit { size, threads, .. } = unit;

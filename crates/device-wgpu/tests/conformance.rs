@@ -4,9 +4,10 @@
 use std::sync::OnceLock;
 
 use kauri_arch::Shape;
+use kauri_device::conformance::choices::{self, Choosing};
 use kauri_device::conformance::{Subject, Tolerance, conform};
-use kauri_device::{Batch, Buffer, Memory, Plan, Weight};
-use kauri_device_wgpu::{Arithmetic, Device, Reduction, Resident, Wgpu};
+use kauri_device::{Batch, Buffer, Choice, Memory, Plan, Weight};
+use kauri_device_wgpu::{Arithmetic, Chooser, Device, Reduction, Resident, Wgpu};
 use kauri_formats::Quant;
 
 /// The device as it adds up best in single precision, by way of memory over few threads and over as many as kernels ever take, and with
@@ -19,7 +20,9 @@ fn open(way: usize) -> bool {
     match Device::open(true, WAYS[way]) {
         Ok(device) => {
             eprintln!("on {}, {}", device.name(), device.reduction());
-            DEVICES[way].set(device).is_ok()
+            // Another test may have been first.
+            DEVICES[way].get_or_init(|| device);
+            true
         }
         Err(reason) => {
             eprintln!("skipped: {reason}");
@@ -64,6 +67,26 @@ impl<const WAY: usize> Subject for OnGpu<WAY> {
 
     fn memory(&mut self) -> &mut dyn Memory {
         &mut self.wgpu
+    }
+}
+
+/// What chooses tokens, on the device as it adds up in one of the ways.
+struct ChooserOn<const WAY: usize>(Chooser);
+
+impl<const WAY: usize> Choosing for ChooserOn<WAY> {
+    fn new(rows: usize, vocab: usize) -> Self {
+        let chooser = Chooser::new(DEVICES[WAY].get().expect("opened before"), rows, vocab);
+        let mut chooser = chooser.unwrap_or_else(|error| panic!("{error}"));
+        chooser.poison().expect("a device that is there");
+        Self(chooser)
+    }
+
+    fn choose(&mut self, logits: &mut [f32], choices: &[Choice<'_>]) -> Vec<Option<u32>> {
+        self.0.choose_of(logits, choices).expect("a device that is there")
+    }
+
+    fn measure(&mut self, logits: &[f32], choices: &[Choice<'_>], times: usize) -> [f64; 2] {
+        self.0.measure(logits, choices, times).expect("a device that is there")
     }
 }
 
@@ -113,5 +136,32 @@ fn matrix_units_equal_the_reference() {
         conform::<OnGpu<3>>(&quants(), HALVES);
     } else {
         eprintln!("skipped: it has no matrix units");
+    }
+}
+
+/// Bits, with every number of threads that kernels have: no sum depends on the order that they come in.
+#[test]
+fn shaders_draw_what_is_defined() {
+    const LENGTHS: [(usize, usize); 7] =
+        [(1, 20), (31, 60), (33, 60), (1000, 60), (1025, 40), (9999, 20), (151_936, 3)];
+    if open(0) && open(1) && open(2) {
+        choices::conform::<ChooserOn<0>>(&LENGTHS);
+        choices::conform::<ChooserOn<1>>(&LENGTHS);
+        choices::conform::<ChooserOn<2>>(&LENGTHS);
+        choices::conform_edges::<ChooserOn<0>>();
+        choices::conform_edges::<ChooserOn<2>>();
+        choices::conform_changed::<ChooserOn<0>>();
+    }
+}
+
+#[test]
+#[ignore = "measures; asserts nothing"]
+fn choices_are_measured() {
+    if open(0) {
+        let times = if DEVICES[0].get().is_some_and(Device::is_software) { 3 } else { 50 };
+        choices::measure::<ChooserOn<0>>(151_936, times, |name, seconds| {
+            let [done, whole] = seconds.map(|seconds| seconds * 1e6);
+            println!("{name}: {done:.1} us until it is done, {whole:.1} us until its tokens are here");
+        });
     }
 }

@@ -4,6 +4,7 @@
 //! touch, and rows past the batch, are poisoned.
 
 mod adapters;
+pub mod choices;
 mod latent;
 mod memory;
 mod moe;

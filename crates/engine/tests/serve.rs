@@ -272,8 +272,18 @@ fn who_walks_away_is_gone_and_others_go_on() {
 /// Whoever asks how likely tokens were has their rows brought to the host: its sampler chooses the tokens that the device draws elsewhere.
 #[test]
 fn what_a_gpu_draws_is_what_the_host_chooses() {
+    a_device_draws_what_the_host_chooses(DeviceChoice::Cuda, 24, 60);
+}
+
+/// The same through Vulkan or Metal, where it is built in; on a driver that computes on the CPU, too, hence fewer and shorter ones.
+#[test]
+fn what_wgpu_draws_is_what_the_host_chooses() {
+    a_device_draws_what_the_host_chooses(DeviceChoice::Wgpu, 5, 24);
+}
+
+fn a_device_draws_what_the_host_chooses(device: DeviceChoice, count: usize, tokens_max: usize) {
     // The same logits whoever shares the step, so that only the choice may differ.
-    let options = Options { device: DeviceChoice::Cuda, exact: true, ..options(8, 64) };
+    let options = Options { device, exact: true, ..options(8, 64) };
     let engine = match Engine::load(None, &options) {
         Ok(engine) => engine,
         Err(reason) => {
@@ -281,7 +291,7 @@ fn what_a_gpu_draws_is_what_the_host_chooses() {
             return;
         }
     };
-    let usual = conversations(&engine, 24);
+    let usual = conversations(&engine, count);
     let service = engine.serve(&Serving::default());
     let schema = Grammar::JsonSchema(r#"{"type": "object", "properties": {"name": {"type": "string"}}}"#.to_owned());
     let schema = service.compile(&schema).expect("it compiles");
@@ -296,13 +306,13 @@ fn what_a_gpu_draws_is_what_the_host_chooses() {
             };
             let constraint = (seed % 3 == 1).then(|| schema.clone());
             let logit_bias = vec![(request.prompt[0], 1.5), (request.prompt[1], -50.0)];
-            Request { sampling, constraint, logit_bias, max_tokens: Some(60), ..request }
+            Request { sampling, constraint, logit_bias, max_tokens: Some(tokens_max), ..request }
         })
         .collect();
     let (drawn, _) = together(&service, &requests);
     let told: Vec<Request> = requests.into_iter().map(|request| Request { likely: Some(0), ..request }).collect();
     let (chosen, _) = together(&service, &told);
-    assert!(drawn.iter().map(|(tokens, ..)| tokens.len()).sum::<usize>() > 100, "answers");
+    assert!(drawn.iter().map(|(tokens, ..)| tokens.len()).sum::<usize>() > 4 * count, "answers");
     for (index, (drawn, chosen)) in drawn.iter().zip(&chosen).enumerate() {
         assert_eq!(drawn, chosen, "conversation {index}: {:?}", told[index].sampling);
     }

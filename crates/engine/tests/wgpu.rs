@@ -8,9 +8,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use kauri_arch::Shape;
-use kauri_device::{Batch, CacheType, Choice, DeviceError, Executor, Plan, Weight};
+use kauri_device::{Batch, CacheType, Change, Choice, DeviceError, Draw, Effect, Executor, Plan, Weight, draw};
+use kauri_device_cpu::{CpuExecutor, Isa, Kernels};
 use kauri_device_wgpu::{Arithmetic, Device, Reduction, WgpuExecutor};
 use kauri_formats::Checkpoint;
+use kauri_step::sample::uniform;
 
 /// The default model.
 const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/kauri-nano-Q4_K_M.gguf");
@@ -59,6 +61,58 @@ fn a_driver_that_allows_little_in_one_piece_changes_no_bit() {
     assert!(largest > 2 * limit, "the largest matrix has {largest} bytes: it should be cut more than once");
     let (_, large) = opened(u64::MAX).expect("opened before");
     assert!(logits(&small, &shape) == logits(&large, &shape));
+}
+
+/// An answer whose tokens the GPU draws: of its own logits as they are defined to be drawn, and of a CPU's, which are in another order of sums, but
+/// for draws between two tokens.
+#[test]
+fn an_answer_is_drawn_as_on_a_cpu() {
+    const TOKENS: u32 = 40;
+    let Some((shape, device)) = opened(u64::MAX) else { return };
+    let mut gpu = WgpuExecutor::new(&device, &shape, PLAN, Arithmetic::Fast).expect("room");
+    let kernels = Kernels::new(Isa::Scalar).expect("every CPU has them");
+    let mut cpu = CpuExecutor::new(shape, PLAN, kernels, 2).expect("room for a small model");
+    let pages: Vec<u32> = (0..PLAN.pages).collect();
+    let (mut text, mut others) = (vec![5], 0);
+    for position in 0..TOKENS {
+        let mut batch = Batch::default();
+        batch.push(&text[position as usize..], position, &pages, 0, 1, 1);
+        let repeated = |&token: &u32| Change { token, effect: Effect::Repeated(1.2) };
+        let changes: Vec<Change> = text.iter().rev().take(8).map(repeated).collect();
+        let mask: Vec<u32> = (0..512_u32).map(|word| word.wrapping_mul(0x9e37_79b9) | 0x5555_5555).collect();
+        let usual = Draw {
+            temperature: 0.9,
+            top_k: 0,
+            top_p: 1.0,
+            below_max: f32::INFINITY,
+            uniform: uniform(11, u64::from(position)),
+            changes: &[],
+            mask: None,
+        };
+        let draw = match position % 4 {
+            0 => usual,
+            1 => Draw { top_k: 40, top_p: 0.95, changes: &changes, ..usual },
+            2 => Draw { below_max: 4.0, mask: Some(&mask), ..usual },
+            _ => Draw { top_p: 0.9, changes: &changes, mask: Some(&mask), ..usual },
+        };
+        gpu.launch(&batch).expect("a device that is there");
+        let launched = gpu.dispatches();
+        let token = gpu.sample(&[Choice::Draw(draw)]).expect("a device that is there").tokens[0];
+        assert_eq!(gpu.dispatches() - launched, [3, 7, 3, 7][position as usize % 4], "kernels of a draw");
+        let rows = gpu.sample(&[Choice::Logits]).expect("a device that is there").logits;
+        assert_eq!(token, draw::choose(rows, &draw), "position {position}, of its own logits");
+        cpu.launch(&batch).expect("a CPU");
+        let row = cpu.sample(&[Choice::Logits]).expect("a CPU").logits;
+        let beside = [-2e-3, 0.0, 2e-3].map(|step| {
+            let uniform = (draw.uniform + step).clamp(0.0, 1.0 - 1e-9);
+            draw::choose(row, &Draw { uniform, ..draw })
+        });
+        assert!(beside.contains(&token), "position {position}: {token:?}, a CPU {beside:?}");
+        others += usize::from(token != beside[1]);
+        text.push(token.expect("some token may be chosen"));
+    }
+    assert!(others <= 2, "{others} of {TOKENS} tokens are others");
+    assert!(text.iter().collect::<std::collections::HashSet<_>>().len() > 8, "an answer: {text:?}");
 }
 
 /// More keys and values than may be in one piece: what had no room is named, with what to do.

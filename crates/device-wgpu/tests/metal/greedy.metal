@@ -7,6 +7,7 @@ using metal::uint;
 struct _mslBufferSizes {
     uint size0;
     uint size1;
+    uint size2;
 };
 
 typedef float type_2[1];
@@ -65,6 +66,7 @@ struct main_Input {
   metal::uint3 group [[threadgroup_position_in_grid]]
 , uint thread_ [[thread_index_in_threadgroup]]
 , device type_2 const& arena [[buffer(0)]]
+, device type_3 const& weights0_ [[buffer(1)]]
 , device type_3& kept [[buffer(6)]]
 , constant Args& args [[buffer(7)]]
 , threadgroup type_5& values
@@ -88,111 +90,111 @@ struct main_Input {
     uint _e13 = args.masks;
     uint _e17 = args.words;
     uint mask = _e13 + (group.y * _e17);
-    uint _e22 = kept[metal::min(unsigned(mask), (_buffer_sizes.size1 - 0 - 4) / 4)];
-    bool is_masked = _e22 != 0u;
+    uint _e23 = weights0_[metal::min(unsigned(group.y), (_buffer_sizes.size1 - 0 - 4) / 4)];
+    bool is_masked = _e23 != 0u;
     i = thread_;
     bool loop_init = true;
     while(true) {
         if (!loop_init) {
-            uint _e78 = i;
-            i = _e78 + THREADS;
+            uint _e77 = i;
+            i = _e77 + THREADS;
         }
         loop_init = false;
-        uint _e30 = i;
-        uint _e33 = args.vocab;
-        if (_e30 < _e33) {
+        uint _e31 = i;
+        uint _e34 = args.vocab;
+        if (_e31 < _e34) {
         } else {
             break;
         }
         {
-            uint _e36 = i;
-            float x_1 = arena[metal::min(unsigned(from_at + _e36), (_buffer_sizes.size0 - 0 - 4) / 4)];
-            bool _e40 = is_nan(x_1);
-            if (!(_e40)) {
+            uint _e37 = i;
+            float x_1 = arena[metal::min(unsigned(from_at + _e37), (_buffer_sizes.size0 - 0 - 4) / 4)];
+            bool _e41 = is_nan(x_1);
+            if (!(_e41)) {
                 if (is_masked) {
-                    uint _e49 = i;
-                    uint _e54 = kept[metal::min(unsigned((mask + 1u) + naga_div(_e49, 32u)), (_buffer_sizes.size1 - 0 - 4) / 4)];
-                    uint _e55 = i;
-                    local_1 = ((_e54 >> naga_mod(_e55, 32u)) & 1u) == 0u;
+                    uint _e48 = i;
+                    uint _e53 = weights0_[metal::min(unsigned(mask + naga_div(_e48, 32u)), (_buffer_sizes.size1 - 0 - 4) / 4)];
+                    uint _e54 = i;
+                    local_1 = ((_e53 >> naga_mod(_e54, 32u)) & 1u) == 0u;
                 } else {
                     local_1 = false;
                 }
-                bool _e64 = local_1;
-                local = _e64;
+                bool _e63 = local_1;
+                local = _e63;
             } else {
                 local = true;
             }
-            bool _e66 = local;
-            if (_e66) {
+            bool _e65 = local;
+            if (_e65) {
                 continue;
             }
-            uint _e67 = best;
-            if (!((_e67 == NOTHING))) {
-                float _e73 = most;
-                local_2 = x_1 > _e73;
+            uint _e66 = best;
+            if (!((_e66 == NOTHING))) {
+                float _e72 = most;
+                local_2 = x_1 > _e72;
             } else {
                 local_2 = true;
             }
-            bool _e76 = local_2;
-            if (_e76) {
-                uint _e77 = i;
-                best = _e77;
+            bool _e75 = local_2;
+            if (_e75) {
+                uint _e76 = i;
+                best = _e76;
                 most = x_1;
             }
         }
     }
-    float _e83 = most;
-    values.inner[metal::min(unsigned(thread_), 255u)] = _e83;
-    uint _e86 = best;
-    tokens.inner[metal::min(unsigned(thread_), 255u)] = _e86;
+    float _e82 = most;
+    values.inner[metal::min(unsigned(thread_), 255u)] = _e82;
+    uint _e85 = best;
+    tokens.inner[metal::min(unsigned(thread_), 255u)] = _e85;
     metal::threadgroup_barrier(metal::mem_flags::mem_threadgroup);
     bool loop_init_1 = true;
     while(true) {
         if (!loop_init_1) {
-            uint _e142 = width;
-            width = naga_div(_e142, 2u);
+            uint _e141 = width;
+            width = naga_div(_e141, 2u);
         }
         loop_init_1 = false;
-        uint _e89 = width;
-        if (_e89 > 0u) {
+        uint _e88 = width;
+        if (_e88 > 0u) {
         } else {
             break;
         }
         {
-            uint _e92 = width;
-            if (thread_ < _e92) {
-                uint _e95 = width;
-                uint token = tokens.inner[metal::min(unsigned(thread_ + _e95), 255u)];
-                uint _e100 = width;
-                float value = values.inner[metal::min(unsigned(thread_ + _e100), 255u)];
+            uint _e91 = width;
+            if (thread_ < _e91) {
+                uint _e94 = width;
+                uint token = tokens.inner[metal::min(unsigned(thread_ + _e94), 255u)];
+                uint _e99 = width;
+                float value = values.inner[metal::min(unsigned(thread_ + _e99), 255u)];
                 uint own = tokens.inner[metal::min(unsigned(thread_), 255u)];
                 if (token != NOTHING) {
                     if (!((own == NOTHING))) {
-                        float _e118 = values.inner[metal::min(unsigned(thread_), 255u)];
-                        local_4 = value > _e118;
+                        float _e117 = values.inner[metal::min(unsigned(thread_), 255u)];
+                        local_4 = value > _e117;
                     } else {
                         local_4 = true;
                     }
-                    bool _e121 = local_4;
-                    if (!(_e121)) {
-                        float _e127 = values.inner[metal::min(unsigned(thread_), 255u)];
-                        if (value == _e127) {
+                    bool _e120 = local_4;
+                    if (!(_e120)) {
+                        float _e126 = values.inner[metal::min(unsigned(thread_), 255u)];
+                        if (value == _e126) {
                             local_6 = token < own;
                         } else {
                             local_6 = false;
                         }
-                        bool _e133 = local_6;
-                        local_5 = _e133;
+                        bool _e132 = local_6;
+                        local_5 = _e132;
                     } else {
                         local_5 = true;
                     }
-                    bool _e135 = local_5;
-                    local_3 = _e135;
+                    bool _e134 = local_5;
+                    local_3 = _e134;
                 } else {
                     local_3 = false;
                 }
-                bool _e137 = local_3;
-                if (_e137) {
+                bool _e136 = local_3;
+                if (_e136) {
                     values.inner[metal::min(unsigned(thread_), 255u)] = value;
                     tokens.inner[metal::min(unsigned(thread_), 255u)] = token;
                 }
@@ -201,9 +203,9 @@ struct main_Input {
         }
     }
     if (thread_ == 0u) {
-        uint _e150 = args.to;
-        uint _e156 = tokens.inner[0];
-        kept[metal::min(unsigned(_e150 + group.y), (_buffer_sizes.size1 - 0 - 4) / 4)] = _e156;
+        uint _e149 = args.to;
+        uint _e155 = tokens.inner[0];
+        kept[metal::min(unsigned(_e149 + group.y), (_buffer_sizes.size2 - 0 - 4) / 4)] = _e155;
         return;
     } else {
         return;
