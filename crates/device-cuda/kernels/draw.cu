@@ -21,7 +21,8 @@ struct Draw {
     // Its changes, by rising token.
     int first_change;
     int changes;
-    int masked;
+    // Which of the masks it has, from 1 on; 0 is none.
+    int mask;
     double uniform;
 };
 
@@ -64,7 +65,7 @@ struct Row {
 DEVICE Row row_of(const Draw &draw, const float *logits, const u32 *masks, int vocab) {
     Row row;
     row.logits = logits + (size_t)draw.row * vocab;
-    row.mask = draw.masked ? masks + (size_t)draw.row * ((vocab + 31) / 32) : 0;
+    row.mask = draw.mask ? masks + (size_t)(draw.mask - 1) * ((vocab + 31) / 32) : 0;
     row.vocab = vocab;
     row.max = 0;
     return row;

@@ -2,7 +2,7 @@
 
 use kauri_device::draw::{self, Change, Draw, Effect};
 use kauri_device::{CHANGES_MAX, Choice};
-use kauri_device_cuda::Chooser;
+use kauri_device_cuda::{Chooser, Held};
 
 use crate::{DEVICE, open};
 
@@ -63,6 +63,11 @@ impl Random {
             .then(|| (0..words).map(|_| (0..few).fold(u32::MAX, |all, _| all & self.next(1 << 32) as u32)).collect())
     }
 
+    /// One that allows a token of eight.
+    fn narrow(&mut self, vocab: usize) -> Vec<u32> {
+        (0..vocab.div_ceil(32)).map(|_| (0..3).fold(u32::MAX, |all, _| all & self.next(1 << 32) as u32)).collect()
+    }
+
     fn draw<'a>(&mut self, changes: &'a [Change], mask: Option<&'a [u32]>) -> Draw<'a> {
         Draw {
             temperature: self.one_of([0.0, 0.01, 0.8, 1.0, 1.0, 1.7, 100.0]),
@@ -72,6 +77,26 @@ impl Random {
             uniform: self.one_of([0.0_f64, 0.999_999, 0.5]).max(self.next(1 << 40) as f64 / (1_u64 << 40) as f64 - 0.1),
             changes,
             mask,
+        }
+    }
+}
+
+/// Tokens that were chosen, against the definition.
+fn hold(tokens: &[Option<u32>], logits: &[Vec<f32>], choices: &[Choice<'_>], vocab: usize) {
+    let rows = logits.len();
+    for (row, choice) in choices.iter().enumerate() {
+        match choice {
+            Choice::Nothing | Choice::Logits => assert_eq!(tokens[row], None),
+            Choice::Greedy { mask } => {
+                // A row of minus infinities has a likeliest token, of which nothing is ever drawn.
+                let expected = draw::choose(&logits[row], &Draw { temperature: 0.0, mask: *mask, ..ALL });
+                assert!(expected.is_none() || tokens[row] == expected, "row {row} of {rows}, {vocab} logits, greedy");
+            }
+            Choice::Draw(draw) => {
+                let without = Draw { changes: &[], mask: None, ..*draw };
+                let what = format!("row {row} of {rows}, {vocab} logits, {} changes: {without:?}", draw.changes.len());
+                assert_eq!(tokens[row], draw::choose(&logits[row], draw), "{what}");
+            }
         }
     }
 }
@@ -93,21 +118,7 @@ fn check(chooser: &mut Chooser, random: &mut Random, rows: usize, vocab: usize) 
     let tokens = chooser.choose_of(&mut left, &choices).expect("a device that is there");
     let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&left), bits(&logits.concat()), "rows of {vocab} are left as they were");
-    for (row, choice) in choices.iter().enumerate() {
-        match choice {
-            Choice::Nothing | Choice::Logits => assert_eq!(tokens[row], None),
-            Choice::Greedy { mask } => {
-                // A row of minus infinities has a likeliest token, of which nothing is ever drawn.
-                let expected = draw::choose(&logits[row], &Draw { temperature: 0.0, mask: *mask, ..ALL });
-                assert!(expected.is_none() || tokens[row] == expected, "row {row} of {rows}, {vocab} logits, greedy");
-            }
-            Choice::Draw(draw) => {
-                let without = Draw { changes: &[], mask: None, ..*draw };
-                let what = format!("row {row} of {rows}, {vocab} logits, {} changes: {without:?}", draw.changes.len());
-                assert_eq!(tokens[row], draw::choose(&logits[row], draw), "{what}");
-            }
-        }
-    }
+    hold(&tokens, &logits, &choices, vocab);
     tokens.iter().flatten().count()
 }
 
@@ -130,6 +141,37 @@ fn drawn_tokens_equal_their_definition() {
     }
 }
 
+/// Masks and draws are on the device beside a step that has not ended, and nothing is chosen before they are there; all that was there before them would
+/// allow every token.
+#[test]
+fn masks_go_up_beside_the_step_and_are_waited_for() {
+    if !open() {
+        return;
+    }
+    let (vocab, mut random) = (5003, Random(11));
+    let chooser = DEVICE.with(|device| Chooser::new(device.get().expect("opened before"), 200, vocab));
+    let mut chooser = chooser.unwrap_or_else(|error| panic!("{error}"));
+    for (held, rows) in [Held::Step, Held::Copies].into_iter().flat_map(|held| [1, 17, 200].map(|rows| (held, rows))) {
+        let logits: Vec<Vec<f32>> = (0..rows).map(|_| (0..vocab).map(|_| random.normal()).collect()).collect();
+        let own: Vec<_> = (0..rows).map(|_| (random.changes(vocab), random.narrow(vocab))).collect();
+        let choices = own.iter().enumerate().map(|(row, (changes, mask))| match row % 4 {
+            0 => Choice::Draw(random.draw(changes, Some(mask))),
+            1 => Choice::Greedy { mask: Some(mask) },
+            2 => Choice::Draw(random.draw(changes, None)),
+            _ => Choice::Greedy { mask: None },
+        });
+        let choices: Vec<Choice<'_>> = choices.collect();
+        chooser.poison().expect("a device that is there");
+        let (tokens, is_right) =
+            chooser.choose_held(&logits.concat(), &choices, held).expect("a device that is there");
+        match held {
+            Held::Step => assert!(is_right, "{rows} rows: masks wait for the step"),
+            Held::Copies => assert!(is_right, "{rows} rows: tokens do not wait for their masks"),
+        }
+        hold(&tokens, &logits, &choices, vocab);
+    }
+}
+
 #[test]
 #[ignore = "measures; asserts nothing"]
 fn choices_are_measured() {
@@ -142,7 +184,9 @@ fn choices_are_measured() {
     let mask = vec![0x7fff_ffff; vocab / 32];
     let kinds = [
         ("greedy", Choice::Greedy { mask: None }),
+        ("greedy, a mask", Choice::Greedy { mask: Some(&mask) }),
         ("temperature", Choice::Draw(ALL)),
+        ("temperature, a mask", Choice::Draw(Draw { mask: Some(&mask), ..ALL })),
         ("top-k 40", Choice::Draw(Draw { top_k: 40, ..ALL })),
         ("top-p 0.95", Choice::Draw(Draw { top_p: 0.95, ..ALL })),
         ("top-k 40, top-p 0.95", Choice::Draw(Draw { top_k: 40, top_p: 0.95, ..ALL })),
@@ -158,8 +202,10 @@ fn choices_are_measured() {
             let mut chooser = chooser.unwrap_or_else(|error| panic!("{error}"));
             for (name, choice) in kinds {
                 let seconds = chooser.measure(&logits, &vec![choice; rows], 50).expect("a device that is there");
-                let [device, whole] = seconds.map(|seconds| seconds * 1e6);
-                println!("{shape}, {rows} rows, {name}: {device:.1} us on the device, {whole:.1} us until it is here");
+                let [device, whole, behind] = seconds.map(|seconds| seconds * 1e6);
+                println!(
+                    "{shape}, {rows} rows, {name}: {device:.1} us on the device, {whole:.1} us until it is here, {behind:.1} us behind a step"
+                );
             }
         }
     }
