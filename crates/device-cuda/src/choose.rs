@@ -404,12 +404,7 @@ impl Desk {
     }
 
     /// Takes as many draws as there is room for, with the rows that they are of. `masks`: which of them each row has.
-    fn stage<'a>(
-        &mut self,
-        draws: impl Iterator<Item = (usize, &'a Draw<'a>)>,
-        masks: &[u32],
-        vocab: usize,
-    ) -> Round {
+    fn stage<'a>(&mut self, draws: impl Iterator<Item = (usize, &'a Draw<'a>)>, masks: &[u32], vocab: usize) -> Round {
         let Self { rows, staged, order, .. } = self;
         let (heads, changes) = staged.bytes_mut().split_at_mut(DRAW_BYTES * *rows);
         let (heads, changes) = (heads.as_chunks_mut::<DRAW_BYTES>().0, changes.as_chunks_mut::<CHANGE_BYTES>().0);
@@ -471,7 +466,11 @@ impl Desk {
         if round.changed {
             gpu.launch("draw_change", Grid::new([count, 1, 1], 256), &[draws, changes, saved, logits, vocab])?;
         }
-        gpu.launch("draw_first", Grid::new(share(gpu, count, rows.vocab, 256), 256), &[draws, logits, masks, vocab, best])?;
+        gpu.launch(
+            "draw_first",
+            Grid::new(share(gpu, count, rows.vocab, 256), 256),
+            &[draws, logits, masks, vocab, best],
+        )?;
         if round.cut {
             let grid = Grid::new(share(gpu, count, rows.vocab, COUNTING), COUNTING as u32);
             let counting = [draws, logits, masks, vocab, best, bins, arrived, reached, listed];

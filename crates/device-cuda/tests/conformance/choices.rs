@@ -162,8 +162,7 @@ fn masks_go_up_beside_the_step_and_are_waited_for() {
         });
         let choices: Vec<Choice<'_>> = choices.collect();
         chooser.poison().expect("a device that is there");
-        let (tokens, is_right) =
-            chooser.choose_held(&logits.concat(), &choices, held).expect("a device that is there");
+        let (tokens, is_right) = chooser.choose_held(&logits.concat(), &choices, held).expect("a device that is there");
         match held {
             Held::Step => assert!(is_right, "{rows} rows: masks wait for the step"),
             Held::Copies => assert!(is_right, "{rows} rows: tokens do not wait for their masks"),
