@@ -513,8 +513,8 @@ static __device__ __forceinline__ void attend_decode(const Attend& p, DecodeShar
     if (tile.count <= 0) return;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const Sight all = sees(p, tile.position, tile.end);
-    // Parts are cut by the length alone, at multiples of 64.
-    const int start = all.first / 64 * 64, each = max(((all.last - start + p.splits - 1) / p.splits + 63) / 64 * 64, p.split_tokens);
+    // Parts are cut by the length alone, at multiples of 16.
+    const int start = all.first / 64 * 64, each = max(((all.last - start + p.splits - 1) / p.splits + 15) / 16 * 16, p.split_tokens);
     const int parts = (all.last - start + each - 1) / each;
     if ((int)blockIdx.x >= parts) return;
     const int* pages = p.pages + tile.table;
@@ -530,8 +530,8 @@ static __device__ __forceinline__ void attend_decode(const Attend& p, DecodeShar
         const bool turns = p.turning.key && done == 0, stores = p.turning.key && part == parts - 1;
         // As many tiles as there is room for at once where a tile's scales need no registers. Of a tile that is copied before the new token is there that
         // token's row is left out.
-        const int tiles = (end - begin + TILE_TOKENS - 1) / TILE_TOKENS, slots = CODES ? 2 : p.slots;
-        const int late = stores ? tile.position : -1, at_once = CODES ? 1 : min(tiles, slots);
+        const int slots = CODES ? 2 : p.slots, late = stores ? tile.position : -1;
+        const int at_once = CODES ? 1 : min((end - begin + TILE_TOKENS - 1) / TILE_TOKENS, slots);
 #pragma unroll 1
         for (int i = 0; i < at_once; i++) next.template begin_tile<TOGETHER>(p, pages, kv_head, begin + i * TILE_TOKENS, end, memory, i, late);
         const long place = stores ? next.place(p, pages, kv_head, late, true) : 0;
@@ -558,17 +558,14 @@ static __device__ __forceinline__ void attend_decode(const Attend& p, DecodeShar
 #pragma unroll
         for (int d = 0; d < DIM / 8; d++) rows.mixed[d][0] = rows.mixed[d][1] = rows.mixed[d][2] = rows.mixed[d][3] = 0;
         rows.most[0] = rows.most[1] = -INFINITY, rows.sum[0] = rows.sum[1] = 0;
-        // Tiles that were begun, and where the next one goes: to the place of the one before this.
-        int begun = at_once, turn = 0, free = at_once % slots;
-#pragma unroll 1
-        for (int i = 0, first = begin; i < tiles; i++, first += TILE_TOKENS) {
+        int turn = 0;
+        for (int first = begin; first < end; first += TILE_TOKENS) {
             old = next;
-            if (begun < tiles && begun < i + slots) {
-                next.template begin_tile<TOGETHER>(p, pages, kv_head, begin + begun * TILE_TOKENS, end, memory, free);
-                begun++;
-                if (++free == slots) free = 0;
-            }
-            const u32 here = shared_at(Copier<DIM, CODES, true>::end_tile(old, memory, turn, begun - 1 - i)) + warp * 16 * Tiles<DIM>::ROW;
+            // To the place of the tile before this.
+            const int later = first + (slots - 1) * TILE_TOKENS, free = turn > 0 ? turn - 1 : slots - 1;
+            if (later < end && (CODES || first > begin)) next.template begin_tile<TOGETHER>(p, pages, kv_head, later, end, memory, free);
+            const int behind = (slots > 2 && first + 2 * TILE_TOKENS < end) + (first + TILE_TOKENS < end);
+            const u32 here = shared_at(Copier<DIM, CODES, true>::end_tile(old, memory, turn, behind)) + warp * 16 * Tiles<DIM>::ROW;
             if (++turn == slots) turn = 0;
             if (first + warp * 16 < end) take_in<DIM, 2>(p, q, here, here + Tiles<DIM>::BYTES, first + warp * 16, sight, rows);
             __syncthreads();

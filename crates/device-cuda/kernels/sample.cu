@@ -19,7 +19,8 @@ KERNEL greedy(const int *count, const float *logits, const u32 *masks, const int
 #pragma unroll 4
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < vocab; i += step) {
         float value = from[i];
-        bool allowed = !isnan(value) && (!mask || mask[i / 32] >> (i % 32) & 1);
+        u32 word = mask ? mask[i / 32] : ~0u;
+        bool allowed = !isnan(value) && word >> (i % 32) & 1;
         u64 key = (u64)ordered(value) << 32 | (u32)~i;
         if (allowed && key > own) own = key;
     }

@@ -9,7 +9,7 @@
 #include "matvec_stream.cuh"
 
 struct EightBits {
-    static constexpr int WARPS = 16, ROWS = 16, COLUMNS = 128, STEPS = 4;
+    static constexpr int WARPS = 16, ROWS = 16, COLUMNS = 128, STEPS = 3;
     static constexpr int CODES = ROWS * COLUMNS, STEP_BYTES = CODES + 4 * ROWS;
 };
 

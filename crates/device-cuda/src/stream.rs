@@ -28,7 +28,7 @@ fn ring_bytes(quant: Quant) -> Option<usize> {
         Quant::Q4_K => Some(16 * 3 * 2 * 1152),
         Quant::Q5_K => Some(16 * 3 * 2 * 768),
         Quant::BF16 | Quant::F16 => Some(16 * 3 * 4 * 512),
-        Quant::F8_E4M3 => Some(16 * 4 * (16 * 128 + 4 * 16)),
+        Quant::F8_E4M3 => Some(16 * 3 * (16 * 128 + 4 * 16)),
         _ => None,
     }
 }

@@ -66,7 +66,7 @@ impl Beside {
 
     /// Keeps back what is sent from here on until a gate is opened.
     pub(crate) fn hold(&self, gate: &Gate) -> Result<(), Failure> {
-        gate.hold(self.stream)
+        gate.hold(&self.gpu, self.stream)
     }
 }
 
@@ -92,10 +92,15 @@ impl Gate {
         gpu.pin(4).map(Self)
     }
 
-    fn hold(&self, stream: sys::CUstream) -> Result<(), Failure> {
-        let flags = sys::CUstreamWaitValue_flags::CU_STREAM_WAIT_VALUE_EQ as u32;
-        // SAFETY: pinned memory has one address for host and device, and this is there until the stream has gone on.
-        check("cuStreamWaitValue32", unsafe { sys::cuStreamWaitValue32_v2(stream, self.0.at as u64, 1, flags) })
+    /// By a kernel: a stream that waits for a value by itself may hold up the copies of others with it.
+    fn hold(&self, gpu: &Gpu, stream: sys::CUstream) -> Result<(), Failure> {
+        let mut place = self.0.at as u64;
+        let mut arguments = [(&raw mut place).cast()];
+        let (kernel, none) = (gpu.functions["hold"].handle, std::ptr::null_mut());
+        // SAFETY: the kernel declares one place. Pinned memory has one address for host and device, and this is there until the stream has gone on.
+        let launched =
+            unsafe { sys::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments.as_mut_ptr(), none) };
+        check("cuLaunchKernel", launched)
     }
 
     pub(crate) fn open(&mut self) {
@@ -113,7 +118,7 @@ impl Drop for Gate {
 impl Gpu {
     /// Keeps back what is started from here on until a gate is opened.
     pub(crate) fn hold(&self, gate: &Gate) -> Result<(), Failure> {
-        gate.hold(self.stream)
+        gate.hold(self, self.stream)
     }
 
     /// Whether everything that was started is done.
