@@ -21,7 +21,7 @@ const SHARED_BYTES_MIN: usize = 116 << 10;
 const OWN_BYTES: usize = 4096;
 
 /// Bytes of the rings of a block: 16 warps, STEPS, ROWS * UNITS and the bytes of a unit, as in `kernels/matvec_stream.cu`; of codes of eight bits 16 warps, STEPS
-/// and STEP_BYTES, as in `kernels/stream_f8.cuh`.
+/// and `STEP_BYTES`, as in `kernels/stream_f8.cuh`.
 fn ring_bytes(quant: Quant) -> Option<usize> {
     match quant {
         Quant::Q8_0 | Quant::Q4_0 => Some(16 * 3 * 4 * 640),

@@ -104,8 +104,8 @@ impl Gate {
     }
 
     pub(crate) fn open(&mut self) {
-        // SAFETY: four bytes are there, aligned; the device only reads them.
-        unsafe { self.0.at.cast::<u32>().write_volatile(1) };
+        // SAFETY: the byte is there, the first of a word; the device only reads it.
+        unsafe { self.0.at.write_volatile(1) };
     }
 }
 
