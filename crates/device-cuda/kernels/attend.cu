@@ -3,8 +3,8 @@
 // attend_prefill_<dim> (Attend)   grid (heads, tiles), block (128)
 // attend_decode_<dim> (Attend)    grid (any, kv_heads * ((heads / kv_heads + 15) / 16), tiles), block (128); tiles of one token
 //     dim: 64 80 96 128 192 256. The cache is f16, or q8_0 where key_scales is set.
-//     Dynamic shared memory: 128 * (2 * dim + 16) + 256 * max(dim, dim + 8) = 512 * dim + 4096 bytes, all caches, half as much again for decode with three
-//     slots, and for decode 48 * dim + 256 more where it turns its queries itself (`turning.key`); set the kernels' maximum.
+//     Dynamic shared memory: 128 * (2 * dim + 16) + 256 * max(dim, dim + 8) = 512 * dim + 4096 bytes, all caches, and for decode
+//     48 * dim + 256 more where it turns its queries itself (`turning.key`); set the kernels' maximum.
 // A tile whose count is 0 is left out, so that a grid may have more tiles than there are. Sequences may stand in either kernel.
 // q and to 16-byte aligned. Keys and values of tokens past a sequence's end are never used, whatever lies there.
 // Pages: any multiple of 16 tokens. Sums in f32, weights and queries rounded to f16.

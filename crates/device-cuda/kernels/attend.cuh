@@ -45,7 +45,6 @@ struct Attend {
     int both_ways;              // 1: it sees as many behind it too
     int splits;                 // decode: the most parts of a context; even, at most SPLITS_MAX
     int split_tokens;           // decode: the least tokens of a part, a multiple of 64
-    int slots;                  // decode, caches of f16: tiles that there is shared memory for, 2 or 3
     float scale, soft_cap;      // soft_cap 0: none
     Turning turning;            // decode
 };
@@ -53,7 +52,7 @@ struct Attend {
 static constexpr int TILE_TOKENS = 64, SPLITS_MAX = 64;
 static constexpr float LOG2_E = 1.4426950408889634f;
 
-// Shared memory. F16: two tiles or more, each keys and values. Q8_0: one tile of halves, then two of codes as they come.
+// Shared memory. F16: two tiles, each keys and values. Q8_0: one tile of halves, then two of codes as they come.
 template <int DIM> struct Tiles {
     static constexpr int ROW = DIM * 2 + 16;  // bytes: neighbouring rows begin four banks apart
     static constexpr int BYTES = TILE_TOKENS * ROW;
@@ -86,7 +85,7 @@ static __device__ __forceinline__ uint4 widen(uint2 codes, float scale) {
 }
 
 // Copies keys and values of tokens first to first + 64 of one head towards shared memory; those at `end` and after become zeros. 128 threads, eight
-// to a row. `begin_tile` starts the copy of tile `turn`; `end_tile` waits for it, while others may be under way, and gives its place. ONCE: no other block
+// to a row. `begin_tile` starts the copy of tile `turn`; `end_tile` waits for it, while the next may be under way, and gives its place. ONCE: no other block
 // reads them.
 template <int DIM, bool CODES, bool ONCE = false> struct Copier {
     static constexpr int UNITS = (DIM / 16 + 7) / 8;
@@ -134,10 +133,10 @@ template <int DIM, bool CODES, bool ONCE = false> struct Copier {
         }
         copy_commit();
     }
-    // Of a tile begun with `old` scales, `later` others behind it. All threads are done with the tile before. What a thread reads of the codes it has copied itself.
-    static __device__ __forceinline__ u8* end_tile(const Copier& old, u8* memory, int turn, int later) {
+    // Of a tile begun with `old` scales. All threads are done with the tile before. What a thread reads of the codes it has copied itself.
+    static __device__ __forceinline__ u8* end_tile(const Copier& old, u8* memory, int turn, bool more) {
         constexpr int BYTES = Tiles<DIM>::BYTES;
-        if (later >= 2) copy_wait<2>(); else if (later == 1) copy_wait<1>(); else copy_wait<0>();
+        if (more) copy_wait<1>(); else copy_wait<0>();
         u8* tile = memory + (CODES ? 0 : turn * 2 * BYTES);
         if constexpr (CODES) {
 #pragma unroll
@@ -337,7 +336,7 @@ static __device__ __forceinline__ void attend_prefill(const Attend& p) {
         old = next;
         const bool more = first + TILE_TOKENS < end;
         if (more) next.begin_tile(p, pages, kv_head, first + TILE_TOKENS, end, memory, turn ^ 1);
-        const u32 tile = shared_at(Copier<DIM, CODES>::end_tile(old, memory, turn, more ? 1 : 0));
+        const u32 tile = shared_at(Copier<DIM, CODES>::end_tile(old, memory, turn, more));
         // Wide heads leave registers for the scores of half a tile.
         constexpr int AT_ONCE = DIM < 128 ? TILE_TOKENS : TILE_TOKENS / 2;
 #pragma unroll 1
@@ -513,8 +512,8 @@ static __device__ __forceinline__ void attend_decode(const Attend& p, DecodeShar
     if (tile.count <= 0) return;
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const Sight all = sees(p, tile.position, tile.end);
-    // Parts are cut by the length alone, at multiples of 16.
-    const int start = all.first / 64 * 64, each = max(((all.last - start + p.splits - 1) / p.splits + 15) / 16 * 16, p.split_tokens);
+    // Parts are cut by the length alone, at multiples of 64.
+    const int start = all.first / 64 * 64, each = max(((all.last - start + p.splits - 1) / p.splits + 63) / 64 * 64, p.split_tokens);
     const int parts = (all.last - start + each - 1) / each;
     if ((int)blockIdx.x >= parts) return;
     const int* pages = p.pages + tile.table;
@@ -528,16 +527,14 @@ static __device__ __forceinline__ void attend_decode(const Attend& p, DecodeShar
     for (int part = blockIdx.x; part < parts; part += gridDim.x, done++) {
         const int begin = start + part * each, end = min(begin + each, all.last);
         const bool turns = p.turning.key && done == 0, stores = p.turning.key && part == parts - 1;
-        // As many tiles as there is room for at once where a tile's scales need no registers. Of a tile that is copied before the new token is there that
-        // token's row is left out.
-        const int slots = CODES ? 2 : p.slots, late = stores ? tile.position : -1;
-        const int at_once = CODES ? 1 : min((end - begin + TILE_TOKENS - 1) / TILE_TOKENS, slots);
+        // Two tiles at once where a tile's scales need no registers. Of a tile that is copied before the new token is there that token's row is left out.
+        const int late = stores ? tile.position : -1, at_once = CODES || begin + TILE_TOKENS >= end ? 1 : 2;
 #pragma unroll 1
         for (int i = 0; i < at_once; i++) next.template begin_tile<TOGETHER>(p, pages, kv_head, begin + i * TILE_TOKENS, end, memory, i, late);
         const long place = stores ? next.place(p, pages, kv_head, late, true) : 0;
         if (done == 0) wait_for_previous_grid();
         if (turns || stores) {
-            u8* queries = memory + slots * 2 * Tiles<DIM>::BYTES;
+            u8* queries = memory + 4 * Tiles<DIM>::BYTES;
             const int which = (late - begin) / TILE_TOKENS;
             const bool missing = stores && which < at_once;
             u8* row = missing && !CODES ? memory + which * 2 * Tiles<DIM>::BYTES + (late - begin) % TILE_TOKENS * Tiles<DIM>::ROW : nullptr;
@@ -559,14 +556,11 @@ static __device__ __forceinline__ void attend_decode(const Attend& p, DecodeShar
         for (int d = 0; d < DIM / 8; d++) rows.mixed[d][0] = rows.mixed[d][1] = rows.mixed[d][2] = rows.mixed[d][3] = 0;
         rows.most[0] = rows.most[1] = -INFINITY, rows.sum[0] = rows.sum[1] = 0;
         int turn = 0;
-        for (int first = begin; first < end; first += TILE_TOKENS) {
+        for (int first = begin; first < end; first += TILE_TOKENS, turn ^= 1) {
             old = next;
-            // To the place of the tile before this.
-            const int later = first + (slots - 1) * TILE_TOKENS, free = turn > 0 ? turn - 1 : slots - 1;
-            if (later < end && (CODES || first > begin)) next.template begin_tile<TOGETHER>(p, pages, kv_head, later, end, memory, free);
-            const int behind = (slots > 2 && first + 2 * TILE_TOKENS < end) + (first + TILE_TOKENS < end);
-            const u32 here = shared_at(Copier<DIM, CODES, true>::end_tile(old, memory, turn, behind)) + warp * 16 * Tiles<DIM>::ROW;
-            if (++turn == slots) turn = 0;
+            const bool more = first + TILE_TOKENS < end;
+            if (more && (first > begin || at_once == 1)) next.template begin_tile<TOGETHER>(p, pages, kv_head, first + TILE_TOKENS, end, memory, turn ^ 1);
+            const u32 here = shared_at(Copier<DIM, CODES, true>::end_tile(old, memory, turn, more)) + warp * 16 * Tiles<DIM>::ROW;
             if (first + warp * 16 < end) take_in<DIM, 2>(p, q, here, here + Tiles<DIM>::BYTES, first + warp * 16, sight, rows);
             __syncthreads();
         }

@@ -7,7 +7,7 @@ use kauri_device::{Buffer, DeviceError, Plan, Weight};
 
 use crate::cache::Cache;
 use crate::detect::{lost, no_room};
-use crate::driver::{Allocation, Arg, Gpu, Grid, WAITS};
+use crate::driver::{Allocation, Arg, Gpu, Grid};
 use crate::matmul::{self, Also, Form, Held};
 use crate::ops::{Cuda, Pending};
 use crate::resident::Resident;
@@ -103,8 +103,7 @@ impl Scratch {
             let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
             let sizes = (0..32).map(|size| (1 << size).min(plan.batch_tokens as usize));
             for tiles in sizes {
-                let dim = attention.head_dim as usize;
-                let parts = tiles * splits(gpu.processors, tiles, heads, kv_heads, block_bytes(dim, SLOTS));
+                let parts = tiles * splits(gpu.processors, tiles, heads, kv_heads, attention.head_dim as usize);
                 partials = partials.max(4 * parts * heads * (attention.head_dim as usize + 2));
                 counters = counters.max(4 * tiles * head_blocks(heads, kv_heads));
             }
@@ -123,30 +122,17 @@ fn head_blocks(heads: usize, kv_heads: usize) -> usize {
     kv_heads * (heads / kv_heads).div_ceil(16)
 }
 
-/// Parts of a context at most: work for all blocks of so many bytes that processors have room for at a time, and none that waits for them.
-fn splits(processors: u32, tiles: usize, heads: usize, kv_heads: usize, bytes: usize) -> usize {
-    let blocks = processors as usize * (PROCESSOR_BYTES / bytes).clamp(1, 4);
+/// Parts of a context at most: work for all blocks that processors have room for at a time, and none that waits for them.
+fn splits(processors: u32, tiles: usize, heads: usize, kv_heads: usize, dim: usize) -> usize {
+    let blocks = processors as usize * (PROCESSOR_BYTES / block_bytes(dim)).clamp(1, 4);
     (blocks / (tiles * head_blocks(heads, kv_heads)) / 2 * 2).clamp(2, SPLITS_MAX)
 }
 
-/// Shared memory of a block with places for so many tiles of heads of so many values, and what processors have.
-fn block_bytes(dim: usize, slots: usize) -> usize {
-    128 * (2 * dim + 16) * slots
+/// Shared memory of a block for heads of so many values, and what processors have.
+fn block_bytes(dim: usize) -> usize {
+    256 * (2 * dim + 16)
 }
 const PROCESSOR_BYTES: usize = 227 << 10;
-
-/// Places for tiles of a block; and of one of a single long sequence, for more than a part of a shorter one has no use. A block of the product ahead leaves
-/// room for one block of attention: the more of them it brings before that has ended, the fewer are left. Only on Hopper, where that was measured.
-const SLOTS: usize = 2;
-const LONG_SLOTS: usize = 3;
-const LONG_TOKENS: usize = 1024;
-
-/// Places for tiles of the blocks of a launch, of which each asks for `own` bytes more: three where two such blocks are on a processor.
-fn slots(cuda: &Cuda, kind: &str, dim: usize, own: usize) -> usize {
-    let is_long = cuda.tiles == 1 && cuda.longest > LONG_TOKENS && cuda.gpu.capability == WAITS;
-    let fits = 2 * (block_bytes(dim, LONG_SLOTS) + own) <= PROCESSOR_BYTES;
-    if is_long && fits && kind == "f16" { LONG_SLOTS } else { SLOTS }
-}
 
 /// Parts of a context at most, and the least tokens of one.
 const SPLITS_MAX: usize = 64;
@@ -183,9 +169,7 @@ fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores, output: Option<&Line
     let [keys, key_scales, values, value_scales] = cache.places();
     let [pages, tiles] = cuda.step.tables();
     let page_tokens = cuda.step.batch()[5] as usize;
-    let own_bytes = if turn.is_some() { 48 * dim + 256 } else { 0 };
-    let slots = if one_each { slots(cuda, cache.kind(), dim, own_bytes) } else { SLOTS };
-    let splits = splits(cuda.gpu.processors, cuda.tiles.max(1), heads, kv_heads, block_bytes(dim, slots));
+    let splits = splits(cuda.gpu.processors, cuda.tiles.max(1), heads, kv_heads, dim);
     let reads = output.map_or(Also::Numbers, |output| matmul::reads(cuda, output, cuda.rows(Buffer::Query)));
     let bytes = reads == Also::Bytes && one_each && dim.is_multiple_of(32);
     let scratch = &cuda.products;
@@ -215,7 +199,6 @@ fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores, output: Option<&Line
         .int(usize::from(scores.both_ways))
         .int(splits)
         .int(SPLIT_TOKENS)
-        .int(slots)
         .float(scores.scale)
         .float(scores.soft_cap.unwrap_or(0.0));
     let structure = turning(cuda, &structure, turn.as_ref());
@@ -227,7 +210,7 @@ fn attend_fast(cuda: &Cuda, cache: &Cache, scores: &Scores, output: Option<&Line
         ("prefill", [heads, cuda.tiles, 1])
     };
     let mut grid = Grid { ahead: true, ..Grid::new(blocks, 128) };
-    grid.shared_bytes = block_bytes(dim, slots) + own_bytes;
+    grid.shared_bytes = block_bytes(dim) + if turn.is_some() { 48 * dim + 256 } else { 0 };
     cuda.launch(&format!("attend_{name}_{dim}"), grid, &[(&structure).into()]);
     let buffer = Buffer::Mixed;
     match reads {
