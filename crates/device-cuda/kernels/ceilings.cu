@@ -33,3 +33,11 @@ KERNEL multiply(int products, float *sum) {
     }
     if (c[0][0] + c[1][1] + c[2][2] + c[3][3] == 0.123f) *sum = c[0][0];
 }
+
+// A step that is under way until the host opens a gate, or for twenty seconds. One thread.
+KERNEL hold(const volatile u32 *gate) {
+    u64 start, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+    do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    while (!*gate && now - start < 20000000000ull);
+}

@@ -126,6 +126,12 @@ static __device__ __forceinline__ float warp_max(float v) {
     return v;
 }
 
+// d += a * b, of halves: 16 rows by 8 columns over 16. The sums are single.
+static __device__ __forceinline__ void mma_half(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // kauri_arch::Activation, in the order of its variants.
 enum ActivationKind { SILU, GELU_TANH, GELU, RELU_SQUARED, SIGMOID, TANH, IDENTITY, SILU_CUT };
 

@@ -21,7 +21,8 @@ struct Draw {
     // Its changes, by rising token.
     int first_change;
     int changes;
-    int masked;
+    // Which of the masks it has, from 1 on; 0 is none.
+    int mask;
     double uniform;
 };
 
@@ -64,29 +65,32 @@ struct Row {
 DEVICE Row row_of(const Draw &draw, const float *logits, const u32 *masks, int vocab) {
     Row row;
     row.logits = logits + (size_t)draw.row * vocab;
-    row.mask = draw.masked ? masks + (size_t)draw.row * ((vocab + 31) / 32) : 0;
+    row.mask = draw.mask ? masks + (size_t)(draw.mask - 1) * ((vocab + 31) / 32) : 0;
     row.vocab = vocab;
     row.max = 0;
     return row;
 }
 
-DEVICE bool allowed(const Row &row, int token) { return !row.mask || row.mask[token / 32] >> (token % 32) & 1; }
+// The word of its mask that has a token's bit; it is asked for together with the logit.
+DEVICE u32 word_of(const Row &row, int token) { return row.mask && token < row.vocab ? row.mask[token / 32] : ~0u; }
 
 // Gives each token that may be chosen, with its logit.
 template <class Take>
 DEVICE void each(const Row &row, int first, int step, Take take) {
     for (int start = first; start < row.vocab; start += 4 * step) {
         float logits[4];
+        u32 words[4];
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             int token = start + k * step;
             logits[k] = token < row.vocab ? row.logits[token] : -INFINITE;
+            words[k] = word_of(row, token);
         }
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             int token = start + k * step;
             // What is not a number is not larger.
-            if (logits[k] > -INFINITE && allowed(row, token)) take(token, fminf(logits[k], LARGEST));
+            if (logits[k] > -INFINITE && words[k] >> (token % 32) & 1) take(token, fminf(logits[k], LARGEST));
         }
     }
 }
@@ -399,7 +403,8 @@ struct Weighing {
 DEVICE float weight_of(const Row &row, const Weighing &what, int token) {
     if (token >= row.vocab) return 0;
     float logit = row.logits[token];
-    if (!(logit > -INFINITE) || !allowed(row, token)) return 0;
+    u32 word = word_of(row, token);
+    if (!(logit > -INFINITE) || !(word >> (token % 32) & 1)) return 0;
     logit = fminf(logit, LARGEST);
     bool kept = logit >= what.least && place(logit, token) <= what.last;
     return kept ? exponential(__fmul_rn(__fsub_rn(logit, row.max), what.inverse)) : 0;

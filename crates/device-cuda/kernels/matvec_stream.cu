@@ -5,10 +5,10 @@
 //     most, and it turns `from`: `codes` may be those of `x`.
 //     `from` is the input behind `norm`, or without a norm as it is; without `from` it is the codes of `x`. Grid: any number of blocks, best one for
 //     each processor; part i has those from its first_block to the next part's, at least one. Block (512). Dynamic shared memory: the row,
-//     columns * 4 bytes for floats, columns * 5 / 4 for others, rounded up to 128, and for each warp a ring of STEPS * ROWS * UNITS * Way<type>::BYTES;
-//     and more than half of what a processor has: of two blocks on one processor and none on another, all would wait for the two.
-//     Columns a multiple of 64, so that scales come in pairs.
-#include "matvec_stream.cuh"
+//     columns * 4 bytes for floats, columns * 5 / 4 for others, rounded up to 128, and for each warp a ring of STEPS * ROWS * UNITS * Way<type>::BYTES (codes
+//     of eight bits: stream_f8.cuh); and more than half of what a processor has: of two blocks on one processor and none on another, all would wait for the two.
+//     Columns a multiple of 64, so that scales come in pairs; of codes of eight bits a multiple of 128.
+#include "stream_f8.cuh"
 
 // As measured on an H200.
 typedef Shape<2, 2, 3, 16> OfQ8_0;
@@ -16,7 +16,6 @@ typedef Shape<2, 2, 3, 16> OfQ4_0;
 typedef Shape<2, 1, 3, 16> OfQ4_K;
 typedef Shape<2, 1, 3, 16> OfQ5_K;
 typedef Shape<2, 2, 3, 16> OfFloats;
-typedef Shape<2, 4, 3, 16> OfF8_E4M3;
 
 // So many registers that a block of attention is on the processor, too.
 #define STREAM(NAME, TYPE, SHAPE) \
@@ -28,4 +27,5 @@ STREAM(q4_k, Q4_K_64, OfQ4_K)
 STREAM(q5_k, Q5_K, OfQ5_K)
 STREAM(bf16, BF16, OfFloats)
 STREAM(f16, F16, OfFloats)
-STREAM(f8_e4m3, F8_E4M3, OfF8_E4M3)
+KERNEL void __maxnreg__(80) stream_f8_e4m3(const __grid_constant__ Matvec p) { stream_eight_bits<false>(p); }
+KERNEL void __maxnreg__(80) stream_gate_up_f8_e4m3(const __grid_constant__ Matvec p) { stream_eight_bits<true>(p); }

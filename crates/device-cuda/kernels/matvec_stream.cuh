@@ -85,24 +85,6 @@ template <class Q> struct WayOfFloats {
 };
 template <> struct Way<BF16> : WayOfFloats<BF16> {};
 template <> struct Way<F16> : WayOfFloats<F16> {};
-// Half of the lanes bring codes, of two units each; two others the factors.
-template <> struct Way<F8_E4M3> {
-    static constexpr int BYTES = 272;
-    static constexpr bool SHARED = true;
-    static __device__ __forceinline__ void bring(u8* slot, const u8* w, size_t blocks, size_t block0, int first, int units) {
-        const int lane = threadIdx.x & 31, unit = first + (lane & 15) * 2, block = (first >> 4) + (lane & 15);
-        if (lane < 16) {
-            if (unit < units) bring16(slot + lane * 16, w + block0 * 128 + unit * 8);
-        } else if (lane < 18 && block * 16 < units) {
-            bring4(slot + 256 + (lane & 1) * 4, w + blocks * 128 + (block0 + block) * 4);
-        }
-    }
-    static __device__ __forceinline__ F8_E4M3::Raw take(const u8* slot, size_t, int) {
-        const int lane = threadIdx.x & 31;
-        return {reinterpret_cast<const uint2*>(slot)[lane], reinterpret_cast<const float*>(slot + 256)[lane >> 4]};
-    }
-};
-
 // Four values of the one row, to where it lies in shared memory. FLOATS: as values, where value_piece says; else as codes, where code_piece does, and their
 // metas behind them.
 template <bool FLOATS>
@@ -131,6 +113,25 @@ template <int ROWS_, int UNITS_, int STEPS_, int WARPS_> struct Shape {
 
 // Outputs of a block that become codes, at most.
 static constexpr int CODED_ROWS = 256;
+
+// The outputs of a block, 32 for each of its turns, to codes. All of its threads are here.
+static __device__ __forceinline__ void write_coded(const Matvec& p, const MatvecPart& part, int blocks, int block, const float* outputs) {
+    __syncthreads();
+    const int row = (threadIdx.x / 8 * blocks + block) * 32 + threadIdx.x % 8 * 4;
+    if (threadIdx.x >= CODED_ROWS / 4 || row >= part.rows) return;
+    BlockMeta meta;
+    const u32 word = round_four(*reinterpret_cast<const float4*>(outputs + threadIdx.x * 4), meta);
+    *reinterpret_cast<u32*>(p.codes + row) = word;
+    if (row % 32 == 0) p.metas[row / 32] = meta;
+}
+
+// The part whose blocks this one is of, and how many it has.
+static __device__ __forceinline__ const MatvecPart& stream_part_of(const Matvec& p, int& blocks) {
+    const MatvecPart& part = part_of<4>(p);
+    const int next = (int)(&part - p.parts) + 1;
+    blocks = (next < p.count ? p.parts[next].first_block : p.blocks) - part.first_block;
+    return part;
+}
 
 // Shared memory: the row (columns * 4 bytes of values, or columns * 5 / 4 of codes and metas, rounded up to 128), then the rings of the warps.
 template <class Q, class S, bool PAIR>
@@ -233,22 +234,7 @@ static __device__ __forceinline__ void stream_part(const Matvec& p, const Matvec
         if (writes) *to = p.add ? before + p.scale * y : y;
         if (in_codes && writes) outputs[round * 16 + warp] = y;
     }
-    if (!in_codes) return;
-    __syncthreads();
-    const int row = (threadIdx.x / 8 * blocks + block) * 32 + threadIdx.x % 8 * 4;
-    if (threadIdx.x >= CODED_ROWS / 4 || row >= part.rows) return;
-    BlockMeta meta;
-    const u32 word = round_four(*reinterpret_cast<const float4*>(outputs + threadIdx.x * 4), meta);
-    *reinterpret_cast<u32*>(p.codes + row) = word;
-    if (row % 32 == 0) p.metas[row / 32] = meta;
-}
-
-// The part whose blocks this one is of, and how many it has.
-static __device__ __forceinline__ const MatvecPart& stream_part_of(const Matvec& p, int& blocks) {
-    const MatvecPart& part = part_of<4>(p);
-    const int next = (int)(&part - p.parts) + 1;
-    blocks = (next < p.count ? p.parts[next].first_block : p.blocks) - part.first_block;
-    return part;
+    if (in_codes) write_coded(p, part, blocks, block, outputs);
 }
 
 template <class Q, class S, bool PAIR>

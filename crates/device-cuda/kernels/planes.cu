@@ -7,6 +7,8 @@
 //       Rows of a matrix (in planes where the type has them) to bf16: to (rows, to_stride). Grid (units / 256 rounded up, matrices) where units = rows *
 //       columns / 32 (columns / 16 for q8_0, columns / 8 for floats), block 256. `blocks`: of the whole matrix; `blocks_before`: those ahead of the
 //       first row wanted. to_stride a multiple of 8. `stride`: bytes from one matrix to the next; their rows come one behind the other.
+//   find_no_numbers (codes, pieces, found)
+//       Sets `found` to 1 where one of the codes of E4M3, sixteen to a piece, is no number: 0x7f with either sign. Any grid, any block.
 #include "quant.cuh"
 
 template <int CODES, int BYTES, int OFFSET>
@@ -28,6 +30,17 @@ KERNEL void planes_q6_k(const u16* from, u16* to, long blocks) {
     for (int i = 0; i < 32; i++) to[blocks * 64 + block * 32 + i] = from[64 + i];
     for (int i = 0; i < 8; i++) to[blocks * 96 + block * 8 + i] = from[96 + i];
     to[blocks * 104 + block] = from[104];
+}
+
+KERNEL void find_no_numbers(const uint4* codes, long pieces, u32* found) {
+    u32 any = 0;
+    for (long i = (long)blockIdx.x * blockDim.x + threadIdx.x; i < pieces; i += (long)gridDim.x * blockDim.x) {
+        const uint4 piece = codes[i];
+        const u32 fours[4] = {piece.x, piece.y, piece.z, piece.w};
+#pragma unroll
+        for (int k = 0; k < 4; k++) any |= (fours[k] & 0x7f7f7f7fu) + 0x01010101u;
+    }
+    if (any & 0x80808080u) *found = 1;
 }
 
 template <class Q>

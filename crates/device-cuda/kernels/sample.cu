@@ -3,8 +3,8 @@
 #include "ordered.cuh"
 
 // The most likely token of every row, the first among equals, among those whose bit is set; ~0 where there is none.
-// `masks` is (rows, words); a row that has no mask has none in `masked`, which is null where no row has one. `best` (rows) and `arrived`
-// (rows) are zeros and left so.
+// `masks` is (any, words); `masked` (rows) says which of them a row has, from 1 on, and 0 where it has none; it is null where no row has one. `best` (rows) and
+// `arrived` (rows) are zeros and left so.
 //
 // grid (any, rows), 256 threads: the blocks of a row share it, and the last to come says what they found.
 KERNEL greedy(const int *count, const float *logits, const u32 *masks, const int *masked, int vocab, u64 *best, u32 *arrived,
@@ -13,13 +13,14 @@ KERNEL greedy(const int *count, const float *logits, const u32 *masks, const int
     int row = blockIdx.y, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     if (row >= *count) return;
     const float *from = logits + (size_t)row * vocab;
-    const u32 *mask = masked && masked[row] ? masks + (size_t)row * ((vocab + 31) / 32) : 0;
+    const u32 *mask = masked && masked[row] ? masks + (size_t)(masked[row] - 1) * ((vocab + 31) / 32) : 0;
     u64 own = 0;
     int step = gridDim.x * blockDim.x;
 #pragma unroll 4
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < vocab; i += step) {
         float value = from[i];
-        bool allowed = !isnan(value) && (!mask || mask[i / 32] >> (i % 32) & 1);
+        u32 word = mask ? mask[i / 32] : ~0u;
+        bool allowed = !isnan(value) && word >> (i % 32) & 1;
         u64 key = (u64)ordered(value) << 32 | (u32)~i;
         if (allowed && key > own) own = key;
     }

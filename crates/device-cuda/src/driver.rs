@@ -1,7 +1,9 @@
-//! The driver, loaded at run time: a context, memory, kernels and recorded steps behind safe faces. The only file here that calls it.
+//! The driver, loaded at run time: a context, memory, kernels and recorded steps behind safe faces. The only module here that calls it.
 //!
 //! A kernel that is given wrong numbers spoils memory of the device, never the host's: a launch checks the number and the sizes of its
 //! arguments against what the kernel declares. What goes wrong on the device comes back as an error of a later call.
+
+mod beside;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,6 +12,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUresult};
 
+pub(crate) use self::beside::{Beside, Gate};
 use crate::structure::Structure;
 
 /// What a call of the driver answered.
@@ -606,11 +609,21 @@ impl Gpu {
 
     /// Seconds that `work` takes on the device.
     pub(crate) fn time(&self, work: impl FnOnce() -> Result<(), Failure>) -> Result<f64, Failure> {
+        self.time_behind(|| Ok(()), work)
+    }
+
+    /// The same from the end of what `ahead` starts.
+    pub(crate) fn time_behind(
+        &self,
+        ahead: impl FnOnce() -> Result<(), Failure>,
+        work: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<f64, Failure> {
         let mut events = [std::ptr::null_mut(); 2];
         for event in &mut events {
             // SAFETY: writes one handle.
             check("cuEventCreate", unsafe { sys::cuEventCreate(&raw mut *event, 0) })?;
         }
+        ahead()?;
         // SAFETY: the event was made above.
         check("cuEventRecord", unsafe { sys::cuEventRecord(events[0], self.stream) })?;
         work()?;
@@ -744,6 +757,12 @@ impl Outcome {
     pub(crate) fn get(&self) -> Result<(), Failure> {
         self.0.get().map_or(Ok(()), Err)
     }
+}
+
+/// Words as the device has them, which is this machine's own way.
+pub(crate) fn bytes_of_words(words: &[u32]) -> &[u8] {
+    // SAFETY: any bits of a word are bytes, as many as its size says.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
 /// Numbers as the device has them, which is this machine's own way.

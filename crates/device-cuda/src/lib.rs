@@ -24,7 +24,7 @@ mod stream;
 mod structure;
 mod wide;
 
-pub use choose::Chooser;
+pub use choose::{Chooser, Held};
 pub use detect::Device;
 pub use driver::{Unavailable, Version};
 pub use executor::CudaExecutor;

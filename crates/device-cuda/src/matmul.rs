@@ -468,7 +468,11 @@ impl Staying {
         let large = bytes.iter().sum::<usize>() >= cuda.streamed_from(quant);
         let blocks = cuda.gpu.processors as usize;
         let firsts = stream::first_blocks(blocks, &bytes);
-        (alike && large && few.room == 1).then_some(Self { blocks, firsts, shared_bytes })
+        // Halves have nothing that a code is which is no number.
+        let regular = parts.iter().all(|part| {
+            part.gate.into_iter().chain([part.linear]).all(|linear| cuda.weights.is_regular(&linear.weight))
+        });
+        (alike && large && regular && few.room == 1).then_some(Self { blocks, firsts, shared_bytes })
     }
 
     /// Whether the output of a pair comes in codes without a loss: dealt out by 32 rows to blocks that have room for them, it takes no more rounds.

@@ -48,6 +48,8 @@ pub(crate) struct Weights {
     tables: Vec<Allocation>,
     /// Tables by where the first matrix of a list is.
     by_first: HashMap<u64, u64>,
+    /// Matrices in planes that have codes which are no numbers.
+    irregular: HashSet<u64>,
 }
 
 impl Weights {
@@ -85,7 +87,7 @@ impl Weights {
         let memory = gpu.allocate(layout.bytes).map_err(no_room("the weights", layout.bytes as u64))?;
         let mut sender = Sender::new(gpu)?;
         let mut sent = HashSet::new();
-        let mut to_cut = Vec::new();
+        let (mut to_cut, mut eights) = (Vec::new(), Vec::new());
         let resident = shape.try_map(&mut |weight| {
             let (key, bytes) = bytes_of(weight, planes(weight));
             let at = memory.at() + layout.places[&key] as u64;
@@ -94,6 +96,9 @@ impl Weights {
                 match weight {
                     Weight::Matrix(matrix) if scaled::is(matrix) => {
                         scaled::each(matrix, planes, &mut |bytes, behind| sender.send(bytes, at + behind as u64))?;
+                        if planes {
+                            eights.push((at, bytes.len()));
+                        }
                     }
                     Weight::Matrix(matrix) if planes => {
                         sender.send(bytes, at)?;
@@ -111,7 +116,8 @@ impl Weights {
         })?;
         sender.finish()?;
         cut(gpu, &to_cut)?;
-        let mut weights = Self { _memory: memory, tables: Vec::new(), by_first: HashMap::new() };
+        let irregular = irregular(gpu, &eights)?;
+        let mut weights = Self { _memory: memory, tables: Vec::new(), by_first: HashMap::new(), irregular };
         weights.tabulate(gpu, &resident)?;
         Ok((weights, resident))
     }
@@ -119,6 +125,11 @@ impl Weights {
     /// The table of the list whose first matrix is this.
     pub(crate) fn table(&self, first: &Resident) -> u64 {
         self.by_first[&first.at]
+    }
+
+    /// Whether all codes of a matrix are numbers.
+    pub(crate) fn is_regular(&self, matrix: &Resident) -> bool {
+        !self.irregular.contains(&matrix.at)
     }
 
     /// Makes the tables: of the heads of latent attention, and of experts.
@@ -179,6 +190,21 @@ fn cut(gpu: &Arc<Gpu>, matrices: &[(u64, usize, Quant)]) -> Result<(), DeviceErr
         gpu.launch(&name, Grid::new([blocks.div_ceil(256), 1, 1], 256), &arguments).map_err(lost)?;
     }
     gpu.wait().map_err(lost)
+}
+
+/// Those of matrices of eight-bit floats that have codes which are no numbers.
+fn irregular(gpu: &Arc<Gpu>, matrices: &[(u64, usize)]) -> Result<HashSet<u64>, DeviceError> {
+    let mut found = vec![0; 4 * matrices.len()];
+    let there = gpu.allocate(found.len()).map_err(no_room("looking through weights", found.len() as u64))?;
+    gpu.set(&there, 0).map_err(lost)?;
+    let grid = Grid::new([8 * gpu.processors as usize, 1, 1], 256);
+    for (index, &(at, bytes)) in matrices.iter().enumerate() {
+        let arguments = [at.into(), Arg::Place((bytes / 16) as u64), Arg::Place(there.at() + 4 * index as u64)];
+        gpu.launch("find_no_numbers", grid, &arguments).map_err(lost)?;
+    }
+    gpu.read(there.at(), &mut found).map_err(lost)?;
+    let found = found.as_chunks().0.iter().map(|flag| u32::from_ne_bytes(*flag) != 0);
+    Ok(matrices.iter().zip(found).filter_map(|(&(at, _), found)| found.then_some(at)).collect())
 }
 
 /// An expert as `Expert` of `kernels/experts.cu`.

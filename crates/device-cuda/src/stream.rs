@@ -18,16 +18,17 @@ const ALIKE_Q8_0_BYTES_MIN: usize = 3 << 20;
 /// More than half of what a processor has: two of these blocks are never on one.
 const SHARED_BYTES_MIN: usize = 116 << 10;
 /// What a block needs of shared memory beside what is counted here.
-const OWN_BYTES: usize = 2048;
+const OWN_BYTES: usize = 4096;
 
-/// Bytes of the rings of a block: 16 warps, STEPS, ROWS * UNITS and the bytes of a unit, as in `kernels/matvec_stream.cu`.
+/// Bytes of the rings of a block: 16 warps, STEPS, ROWS * UNITS and the bytes of a unit, as in `kernels/matvec_stream.cu`; of codes of eight bits 16 warps, STEPS
+/// and `STEP_BYTES`, as in `kernels/stream_f8.cuh`.
 fn ring_bytes(quant: Quant) -> Option<usize> {
     match quant {
         Quant::Q8_0 | Quant::Q4_0 => Some(16 * 3 * 4 * 640),
         Quant::Q4_K => Some(16 * 3 * 2 * 1152),
         Quant::Q5_K => Some(16 * 3 * 2 * 768),
         Quant::BF16 | Quant::F16 => Some(16 * 3 * 4 * 512),
-        Quant::F8_E4M3 => Some(16 * 3 * 8 * 272),
+        Quant::F8_E4M3 => Some(16 * 3 * (16 * 128 + 4 * 16)),
         _ => None,
     }
 }
@@ -39,8 +40,11 @@ pub(crate) fn bytes_min(quant: Quant, is_alike: bool) -> usize {
 
 /// Shared memory of a block, for matrices of one type with so many columns; none where there is no kernel, or no room.
 pub(crate) fn shared_bytes(gpu: &Gpu, quant: Quant, columns: usize) -> Option<usize> {
-    let row =
-        if matches!(quant, Quant::BF16 | Quant::F16 | Quant::F8_E4M3) { 4 * columns } else { columns + columns / 4 };
+    let row = match quant {
+        Quant::BF16 | Quant::F16 => 4 * columns,
+        Quant::F8_E4M3 => 2 * columns + columns / 32,
+        _ => columns + columns / 4,
+    };
     let needed = (ring_bytes(quant)? + row.next_multiple_of(128)).max(SHARED_BYTES_MIN);
     let fits = gpu.capability >= WAITS
         && columns.is_multiple_of(COLUMNS)

@@ -85,8 +85,9 @@ impl<const WAY: usize> Choosing for ChooserOn<WAY> {
         self.0.choose_of(logits, choices).expect("a device that is there")
     }
 
-    fn measure(&mut self, logits: &[f32], choices: &[Choice<'_>], times: usize) -> [f64; 2] {
-        self.0.measure(logits, choices, times).expect("a device that is there")
+    fn measure(&mut self, logits: &[f32], choices: &[Choice<'_>], times: usize) -> Vec<(&'static str, f64)> {
+        let seconds = self.0.measure(logits, choices, times).expect("a device that is there");
+        ["until it is done", "until its tokens are here"].into_iter().zip(seconds).collect()
     }
 }
 
@@ -160,8 +161,8 @@ fn choices_are_measured() {
     if open(0) {
         let times = if DEVICES[0].get().is_some_and(Device::is_software) { 3 } else { 50 };
         choices::measure::<ChooserOn<0>>(151_936, times, |name, seconds| {
-            let [done, whole] = seconds.map(|seconds| seconds * 1e6);
-            println!("{name}: {done:.1} us until it is done, {whole:.1} us until its tokens are here");
+            let words = seconds.iter().map(|(what, seconds)| format!("{:.1} us {what}", seconds * 1e6));
+            println!("{name}: {}", words.collect::<Vec<_>>().join(", "));
         });
     }
 }

@@ -408,12 +408,13 @@ fn is_long(quant: Quant) -> bool {
     quant.block_len() > 64 || quant == Quant::F8_E4M3
 }
 
-/// Any codes but the two that are no numbers, with factors for tiles of a few rows, for rows, or for all; or small codes without.
+/// Any codes, with factors for tiles of a few rows, for rows, or for all; or small codes without.
 fn tiled(random: &mut Random, [rows, columns]: [usize; 2], size: f32) -> Matrix {
     let kind = (rows + columns) % 5;
     let codes = (0..rows * columns).map(|_| match random.next_u32() as u8 {
         code if kind == 3 => code & 0x9f,
-        code if code & 0x7f == 0x7f => code - 1,
+        // The two that are no numbers are read as their bits would be: where there is a factor for each tile of 128.
+        code if kind != 4 && code & 0x7f == 0x7f => code - 1,
         code => code,
     });
     let codes: Vec<u8> = codes.collect();

@@ -22,7 +22,8 @@ pub trait Executor: Memory + Send {
     /// When the device is lost.
     fn launch(&mut self, batch: &Batch) -> Result<(), DeviceError>;
 
-    /// What is wanted of each output row of the launched batch, in order; waits for it. A model without a vocabulary to write in
+    /// What is wanted of each output row of the launched batch, in order; waits for it. It is called while the device still works, as soon as masks are
+    /// there: what it takes of the choices goes there beside that work, where a device can do so. A model without a vocabulary to write in
     /// has no tokens and no logits.
     ///
     /// # Errors

@@ -115,6 +115,9 @@ int main() {
         check_case(v, {3, 3, 16, 4, true, false, 0, bytes, {{0, 75}}}, 2, 64);
         check_case(v, {4, 4, 64, 0, true, true, 0, bytes, {{0, 100}, {20, 9}}}, 4, 128);
         check_case(v, {4, 2, 16, 1, false, false, 0, bytes, {{0, 66}}}, 4, 64);
+        // Many parts, and parts of many tiles.
+        check_case(v, {20, 1, 32, 0, false, true, 0, bytes, {{1400, 1}, {300, 2}}}, 22, 64);
+        check_case(v, {8, 2, 16, 0, false, false, 0, bytes, {{1500, 1}, {255, 1}, {127, 2}, {63, 1}}}, 4, 64);
     }
     printf("attend: %d wrong\n", failures);
     if (failures) return 1;

@@ -11,8 +11,8 @@ pub trait Choosing {
     /// The tokens of rows, (choices, vocabulary), which come back as they are left.
     fn choose(&mut self, logits: &mut [f32], choices: &[Choice<'_>]) -> Vec<Option<u32>>;
 
-    /// Seconds of a choice of rows, on the device and until its tokens are here: the median of so many.
-    fn measure(&mut self, logits: &[f32], choices: &[Choice<'_>], times: usize) -> [f64; 2];
+    /// Seconds of a choice of rows, and what each is of: the median of so many.
+    fn measure(&mut self, logits: &[f32], choices: &[Choice<'_>], times: usize) -> Vec<(&'static str, f64)>;
 }
 
 /// The most rows of a step, of short rows and of long ones.
@@ -133,14 +133,16 @@ pub fn conform_changed<C: Choosing>() {
 }
 
 /// Measures choices of every kind from rows of so many logits, and gives each with its name.
-pub fn measure<C: Choosing>(vocab: usize, times: usize, mut each: impl FnMut(&str, [f64; 2])) {
+pub fn measure<C: Choosing>(vocab: usize, times: usize, mut each: impl FnMut(&str, &[(&str, f64)])) {
     let mut chance = Chance(5);
     let changes: Vec<Change> =
         (0..256).map(|index| Change { token: index * 500, effect: Effect::Repeated(1.1) }).collect();
     let mask = vec![0x7fff_ffff; vocab / 32];
     let kinds = [
         ("greedy", Choice::Greedy { mask: None }),
+        ("greedy, a mask", Choice::Greedy { mask: Some(&mask) }),
         ("temperature", Choice::Draw(ALL)),
+        ("temperature, a mask", Choice::Draw(Draw { mask: Some(&mask), ..ALL })),
         ("top-k 40", Choice::Draw(Draw { top_k: 40, ..ALL })),
         ("top-p 0.95", Choice::Draw(Draw { top_p: 0.95, ..ALL })),
         ("top-k 40, top-p 0.95", Choice::Draw(Draw { top_k: 40, top_p: 0.95, ..ALL })),
@@ -155,7 +157,7 @@ pub fn measure<C: Choosing>(vocab: usize, times: usize, mut each: impl FnMut(&st
             let mut chooser = C::new(rows, vocab);
             for (name, choice) in kinds {
                 let seconds = chooser.measure(&logits, &vec![choice; rows], times);
-                each(&format!("{shape}, {rows} rows, {name}"), seconds);
+                each(&format!("{shape}, {rows} rows, {name}"), &seconds);
             }
         }
     }
@@ -165,10 +167,11 @@ const ALL: Draw<'_> =
     Draw { temperature: 0.8, top_k: 0, top_p: 1.0, below_max: f32::INFINITY, uniform: 0.37, changes: &[], mask: None };
 
 /// Numbers without an end, the same in every run.
-struct Chance(u64);
+pub struct Chance(pub u64);
 
 impl Chance {
-    fn next(&mut self, below: usize) -> usize {
+    /// A number below this one.
+    pub fn next(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((u128::from(self.0) * below as u128) >> 64) as usize
     }
@@ -178,7 +181,7 @@ impl Chance {
     }
 
     /// About normal, of deviation one.
-    fn normal(&mut self) -> f32 {
+    pub fn normal(&mut self) -> f32 {
         (0..6).map(|_| self.next(1 << 20) as f32 / (1 << 20) as f32 - 0.5).sum::<f32>() * std::f32::consts::SQRT_2
     }
 
@@ -197,7 +200,8 @@ impl Chance {
         (0..vocab).map(|_| value(self)).collect()
     }
 
-    fn changes(&mut self, vocab: usize) -> Vec<Change> {
+    /// Changes of logits: none, some, or as many as there may be.
+    pub fn changes(&mut self, vocab: usize) -> Vec<Change> {
         let count = self.one_of([0, 0, 3, 40, CHANGES_MAX]);
         let change = |chance: &mut Self| {
             let effect = if chance.next(2) == 0 {
@@ -218,7 +222,13 @@ impl Chance {
             .then(|| (0..words).map(|_| (0..few).fold(u32::MAX, |all, _| all & self.next(1 << 32) as u32)).collect())
     }
 
-    fn draw<'a>(&mut self, changes: &'a [Change], mask: Option<&'a [u32]>) -> Draw<'a> {
+    /// A mask that allows a token of eight.
+    pub fn narrow(&mut self, vocab: usize) -> Vec<u32> {
+        (0..vocab.div_ceil(32)).map(|_| (0..3).fold(u32::MAX, |all, _| all & self.next(1 << 32) as u32)).collect()
+    }
+
+    /// A draw of any kind.
+    pub fn draw<'a>(&mut self, changes: &'a [Change], mask: Option<&'a [u32]>) -> Draw<'a> {
         Draw {
             temperature: self.one_of([0.0, 0.01, 0.8, 1.0, 1.0, 1.7, 100.0]),
             top_k: self.one_of([0, 0, 1, 2, 40, 40, 3000, 100_000]),
@@ -248,6 +258,16 @@ fn check<C: Choosing>(chooser: &mut C, chance: &mut Chance, rows: usize, vocab: 
     let tokens = chooser.choose(&mut left, &choices);
     let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&left), bits(&logits.concat()), "rows of {vocab} are left as they were");
+    hold(&tokens, &logits, &choices, vocab);
+    tokens.iter().flatten().count()
+}
+
+/// Holds tokens that were chosen from these rows to the definition.
+///
+/// # Panics
+/// At the first that is not the definition's.
+pub fn hold(tokens: &[Option<u32>], logits: &[Vec<f32>], choices: &[Choice<'_>], vocab: usize) {
+    let rows = logits.len();
     for (row, choice) in choices.iter().enumerate() {
         match choice {
             Choice::Nothing | Choice::Logits => assert_eq!(tokens[row], None),
@@ -263,5 +283,4 @@ fn check<C: Choosing>(chooser: &mut C, chance: &mut Chance, rows: usize, vocab: 
             }
         }
     }
-    tokens.iter().flatten().count()
 }
