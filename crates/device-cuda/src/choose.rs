@@ -14,6 +14,8 @@ use kauri_device::{CHANGES_MAX, Choice, DeviceError, Draw, Effect};
 use crate::detect::{Device, lost, no_room};
 use crate::driver::{self, Allocation, Arg, Beside, Failure, Gate, Gpu, Grid, Pinned};
 
+/// What is started here.
+const KERNELS: [&str; 6] = ["greedy", "draw_change", "draw_first", "draw_count", "draw_cut", "draw"];
 /// Masks that are sent at a time.
 const MASKS_TOGETHER: usize = 16;
 /// Rows that are drawn from at once: the rest is drawn behind them.
@@ -57,6 +59,7 @@ impl Chooser {
     pub fn new(device: &Device, rows: usize, vocab: usize) -> Result<Self, DeviceError> {
         let gpu = &device.0;
         let beside = Beside::new(gpu).map_err(lost)?;
+        gpu.ready(&KERNELS);
         let masks = Masks::new(gpu, rows, vocab)?;
         let room = no_room("chosen tokens", 20 * rows as u64);
         let (chosen, fetched) = (gpu.allocate(4 * rows).map_err(&room)?, gpu.pin(4 * rows).map_err(&room)?);

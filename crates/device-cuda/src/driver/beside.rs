@@ -121,6 +121,15 @@ impl Gpu {
         gate.hold(self, self.stream)
     }
 
+    /// Has kernels loaded, which the driver else does with the first launch of each: behind all that is under way, and copies beside it wait, too. What cannot
+    /// be loaded now says so then.
+    pub(crate) fn ready(&self, kernels: &[&str]) {
+        for name in kernels {
+            // SAFETY: the handle is one of a loaded module.
+            let _ = unsafe { sys::cuFuncLoad(self.functions[*name].handle) };
+        }
+    }
+
     /// Whether everything that was started is done.
     pub(crate) fn is_idle(&self) -> Result<bool, Failure> {
         is_done(self.stream)

@@ -56,6 +56,8 @@ fn masks_go_up_beside_the_step_and_are_waited_for() {
             _ => Choice::Greedy { mask: None },
         });
         let choices: Vec<Choice<'_>> = choices.collect();
+        // Once before: a kernel that the driver has yet to load waits for the device, and copies wait with it.
+        chooser.choose_of(&mut logits.concat(), &choices).expect("a device that is there");
         chooser.poison().expect("a device that is there");
         let (tokens, is_right) = chooser.choose_held(&logits.concat(), &choices, held).expect("a device that is there");
         match held {
