@@ -85,7 +85,7 @@ pub(crate) enum Pending {
 
 /// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
 /// then no longer taken for what this one would compute.
-const REVISION: u32 = 3;
+const REVISION: u32 = 4;
 
 /// A rope on the device: its frequencies, and the angles of a batch.
 struct Turns {
