@@ -19,7 +19,7 @@ const TILE: usize = 64;
 
 /// How such kernels take so many columns: by runs where they can, with sums in an order of their own.
 pub(crate) fn by(wgpu: &Wgpu, types: &[Types], columns: usize) -> By {
-    if columns % RUN == 0 && !wgpu.exact && shader::has_runs(types) { By::Run } else { By::Eight }
+    if columns.is_multiple_of(RUN) && !wgpu.exact && shader::has_runs(types) { By::Run } else { By::Eight }
 }
 
 /// `to = linear(from)`, or `to += added * linear(from)`.
