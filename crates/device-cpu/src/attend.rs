@@ -23,6 +23,8 @@ use half::f16;
 use kauri_arch::{Attention, Latent};
 use kauri_device::{Batch, Plan, Sequence, Weight, formula};
 
+use bytes::Next;
+
 use crate::aligned::Aligned;
 use crate::cache::bytes::{BLOCK, Nibble, Octet};
 use crate::cache::{Cache, Kept, Places};
@@ -475,14 +477,28 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
             Kept::Q8_0(cache) => {
                 bytes::prepare::<V, Octet>(task, tile, scratch);
                 for segment in tile.segments.clone() {
-                    bytes::segment::<V, Octet>(task, tile, segment, scratch, &cache.head::<Octet>(tile.kv_head));
+                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<Octet>(head));
+                    bytes::segment::<V, Octet>(
+                        task,
+                        tile,
+                        segment,
+                        scratch,
+                        (&cache.head::<Octet>(tile.kv_head), &next),
+                    );
                     task.take(tile, segment, scratch);
                 }
             }
             Kept::Q4_0(cache) => {
                 bytes::prepare::<V, Nibble>(task, tile, scratch);
                 for segment in tile.segments.clone() {
-                    bytes::segment::<V, Nibble>(task, tile, segment, scratch, &cache.head::<Nibble>(tile.kv_head));
+                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<Nibble>(head));
+                    bytes::segment::<V, Nibble>(
+                        task,
+                        tile,
+                        segment,
+                        scratch,
+                        (&cache.head::<Nibble>(tile.kv_head), &next),
+                    );
                     task.take(tile, segment, scratch);
                 }
             }

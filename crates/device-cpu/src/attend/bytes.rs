@@ -22,14 +22,20 @@ use super::{ROWS, SEGMENT, Task, Tile, lanes, padded};
 use crate::aligned::Aligned;
 use crate::cache::bytes::{BLOCK, Bytes, Packed, Rounding, TOGETHER, Vectors, part};
 use crate::cache::{Places, SIDE};
+use crate::product::LINE;
 use crate::vector::{self, Vector};
 
 /// Neighbouring positions whose weights share a scale.
 pub(super) const GROUP: usize = 32;
 /// Groups of a segment.
 pub(super) const GROUPS: usize = SEGMENT / GROUP;
+/// Rows that are few: what they read next is asked for.
+const FEW: usize = 4;
 /// The logarithm of 255 to the base of two: a group's largest weight becomes 255.
 const LOG2_255: f32 = 7.994_353_4;
+
+/// Keys and values of one head.
+pub(super) type Head<'a> = Bytes<&'a [u8], &'a [f16], &'a [f32]>;
 
 /// One worker's memory.
 pub struct Scratch {
@@ -97,6 +103,92 @@ impl Group {
     }
 }
 
+/// What a worker reads after a segment: the next of the tile, or the first of the key-value head or sequence behind. It is asked for while the
+/// segment is computed, each line when the one that stands there in this segment is read: a core computes as long as memory takes.
+pub(super) struct Next<'a> {
+    cache: Head<'a>,
+    groups: [Group; GROUPS],
+    /// How many there are, none where this part of the work ends.
+    count: usize,
+}
+
+impl<'a> Next<'a> {
+    /// What follows a segment of a tile; `head` gives a key-value head.
+    #[inline(always)]
+    pub(super) fn behind(
+        task: &Task<'_>,
+        tile: &Tile,
+        segment: usize,
+        scratch: &super::Scratch,
+        head: impl Fn(usize) -> Head<'a>,
+    ) -> Self {
+        let heads = task.attention.kv_heads as usize;
+        let last = tile.sequence + 1 == task.batch.sequences.len();
+        let (sequence, kv_head, segment) = match segment + 1 {
+            next if next < tile.segments.end => (tile.sequence, tile.kv_head, Some(next)),
+            // Another worker has the rest of the tile.
+            next if next < scratch.seen[tile.rows.len() - 1].end.div_ceil(SEGMENT) => (tile.sequence, 0, None),
+            _ if tile.kv_head + 1 < heads => (tile.sequence, tile.kv_head + 1, Some(scratch.seen[0].start / SEGMENT)),
+            _ if last => (tile.sequence, 0, None),
+            _ => {
+                let first = task.seen(&task.batch.sequences[tile.sequence + 1], 0);
+                (tile.sequence + 1, 0, Some(first.start / SEGMENT))
+            }
+        };
+        let mut next = Self { cache: head(kv_head), groups: [Group::default(); GROUPS], count: 0 };
+        let sequence = &task.batch.sequences[sequence];
+        let rows = sequence.tokens.len() * task.group();
+        // Many rows compute for longer than memory takes.
+        if let Some(segment) = segment.filter(|_| (1..=FEW).contains(&rows)) {
+            let places = task.cache.places(&task.batch.pages[sequence.pages.clone()]);
+            // Rows are in the order of their positions.
+            let (first, last) = (task.seen(sequence, 0), task.seen(sequence, rows - 1));
+            let range = first.start.max(segment * SEGMENT)..last.end.min((segment + 1) * SEGMENT);
+            for position in (range.start / GROUP * GROUP..range.end).step_by(GROUP) {
+                next.groups[next.count] = Group::at(position, &range, &places);
+                next.count += 1;
+            }
+        }
+        next
+    }
+
+    /// Where the keys of sixteens lie that stand where those of `group` do in this segment; there, if there are none.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn keys<V: Vector, P: Packed>(&self, index: usize, otherwise: [*const u8; 2]) -> [*const u8; 2] {
+        if index >= self.count {
+            return otherwise;
+        }
+        let (group, blocks) = (self.groups[index], self.cache.blocks);
+        let mut keys = otherwise;
+        for half in 0..2 {
+            let place = group.places[half];
+            keys[half] = self.cache.keys.as_ptr().wrapping_add(place * blocks * P::BYTES);
+            // SAFETY: the caller's contract is the same; an address may lie anywhere.
+            unsafe {
+                for line in (0..SIDE * blocks).step_by(LINE / size_of::<f16>()) {
+                    V::prefetch(self.cache.key_scales.as_ptr().wrapping_add(place * blocks + line).cast());
+                }
+                V::prefetch(self.cache.logarithms.as_ptr().wrapping_add(place).cast());
+                V::prefetch(self.cache.inverses.as_ptr().wrapping_add(place).cast());
+            }
+        }
+        keys
+    }
+
+    /// The same for values.
+    #[inline(always)]
+    pub(super) fn values<P: Packed>(&self, index: usize, otherwise: [*const u8; 2]) -> [*const u8; 2] {
+        if index >= self.count {
+            return otherwise;
+        }
+        let bytes = self.cache.blocks * P::BYTES;
+        self.groups[index].places.map(|place| self.cache.values.as_ptr().wrapping_add(place * bytes))
+    }
+}
+
 /// Rounds the queries of a tile to bytes.
 ///
 /// # Safety
@@ -137,7 +229,7 @@ pub unsafe fn segment<V: Vector, P: Packed>(
     tile: &Tile,
     segment: usize,
     scratch: &mut super::Scratch,
-    cache: &Bytes<&[u8], &[f16], &[f32]>,
+    (cache, next): (&Head<'_>, &Next<'_>),
 ) {
     let (count, places) = (tile.rows.len(), task.places(tile));
     // Rows are in the order of their positions.
@@ -151,14 +243,14 @@ pub unsafe fn segment<V: Vector, P: Packed>(
     }
     // SAFETY: the caller's contract is the same, and the tile has as many rows.
     unsafe {
-        for &group in groups.iter() {
-            let mut row = 0;
+        for index in 0..groups.len() {
+            let (group, mut row) = ((groups[index], index), 0);
             while row < count {
                 row += match count - row {
-                    8.. => score::<V, P, 8>(task, row, group, scratch, cache),
-                    4.. => score::<V, P, 4>(task, row, group, scratch, cache),
-                    2.. => score::<V, P, 2>(task, row, group, scratch, cache),
-                    _ => score::<V, P, 1>(task, row, group, scratch, cache),
+                    8.. => score::<V, P, 8>(task, row, group, scratch, (cache, next)),
+                    4.. => score::<V, P, 4>(task, row, group, scratch, (cache, next)),
+                    2.. => score::<V, P, 2>(task, row, group, scratch, (cache, next)),
+                    _ => score::<V, P, 1>(task, row, group, scratch, (cache, next)),
                 };
             }
         }
@@ -179,21 +271,21 @@ pub unsafe fn segment<V: Vector, P: Packed>(
         }
         let width = padded(task.attention.head_dim as usize);
         scratch.part.values[..count * width].fill(0.0);
-        for &group in groups.iter() {
-            let mut row = 0;
+        for index in 0..groups.len() {
+            let (group, mut row) = ((groups[index], index), 0);
             while row < count {
                 row += match count - row {
-                    8.. => mix::<V, P, 8, 2>(row, group, scratch, cache),
-                    4.. => mix::<V, P, 4, 4>(row, group, scratch, cache),
-                    2.. => mix::<V, P, 2, 8>(row, group, scratch, cache),
-                    _ => mix::<V, P, 1, 8>(row, group, scratch, cache),
+                    8.. => mix::<V, P, 8, 2>(row, group, scratch, (cache, next)),
+                    4.. => mix::<V, P, 4, 4>(row, group, scratch, (cache, next)),
+                    2.. => mix::<V, P, 2, 8>(row, group, scratch, (cache, next)),
+                    _ => mix::<V, P, 1, 8>(row, group, scratch, (cache, next)),
                 };
             }
         }
     }
 }
 
-/// The scores of `R` queries from `row` on with a group, whoever sees it: with the logarithms of the scales of its values, to
+/// The scores of `R` queries from `row` on with the group number `index` of those that are computed, whoever sees it: with the logarithms of the scales of its values, to
 /// the base of two, unless they are to be capped. Gives back `R`.
 ///
 /// # Safety
@@ -202,9 +294,9 @@ pub unsafe fn segment<V: Vector, P: Packed>(
 pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize>(
     task: &Task<'_>,
     row: usize,
-    group: Group,
+    (group, index): (Group, usize),
     scratch: &mut super::Scratch,
-    cache: &Bytes<&[u8], &[f16], &[f32]>,
+    (cache, next): (&Head<'_>, &Next<'_>),
 ) -> usize {
     let (blocks, capped) = (cache.blocks, task.attention.soft_cap.is_some());
     let bytes = &scratch.bytes;
@@ -212,8 +304,13 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize>(
     let starts = bytes.starts[row * blocks..][..R * blocks].as_ptr();
     let scales = bytes.scales[row * blocks..][..R * blocks].as_ptr();
     let scores = &mut scratch.scores[row * SEGMENT + group.number * GROUP..][..(R - 1) * SEGMENT + GROUP];
+    let own = group.places.map(|place| cache.keys.as_ptr().wrapping_add(place * blocks * P::BYTES));
+    // SAFETY: the caller's contract is the same.
+    let asked = unsafe { next.keys::<V, P>(index, own) };
     for side in (0..GROUP).step_by(2 * V::LANES) {
         let places = [group.place(side), group.place(side + V::LANES)];
+        // Both halves of a group, or one of them twice.
+        let asked = [asked[side / SIDE], asked[(side + V::LANES) / SIDE]];
         let (mut keys, mut steps) = ([cache.keys.as_ptr(); 2], [cache.key_scales.as_ptr(); 2]);
         // SAFETY: vectors lie inside the store, whose places are whole sixteens, and inside rows of the scratch.
         unsafe {
@@ -236,6 +333,11 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize>(
                     products[r] = [V::int(*starts.add(r * blocks + block)); 2];
                 }
                 for four in 0..BLOCK / 4 {
+                    if four < P::BYTES / 4 {
+                        let line = (block * P::BYTES / 4 + four) * 4 * SIDE;
+                        V::prefetch(asked[0].wrapping_add(line).cast());
+                        V::prefetch(asked[1].wrapping_add(line).cast());
+                    }
                     let a = P::keys::<V>(keys[0].add(block * SIDE * P::BYTES), four);
                     let b = P::keys::<V>(keys[1].add(block * SIDE * P::BYTES), four);
                     for r in 0..R {
@@ -272,7 +374,7 @@ pub(super) unsafe fn mask<V: Vector>(
     row: usize,
     groups: &[Group],
     scratch: &mut super::Scratch,
-    cache: &Bytes<&[u8], &[f16], &[f32]>,
+    cache: &Head<'_>,
 ) {
     for group in groups {
         let whole = group.is_seen_by(&scratch.seen[row]);
@@ -347,12 +449,7 @@ unsafe fn find_steps<V: Vector>(row: usize, scratch: &mut super::Scratch) {
 /// # Safety
 /// As [`segment`].
 #[inline(always)]
-unsafe fn soften<V: Vector>(
-    row: usize,
-    groups: &[Group],
-    scratch: &mut super::Scratch,
-    cache: &Bytes<&[u8], &[f16], &[f32]>,
-) {
+unsafe fn soften<V: Vector>(row: usize, groups: &[Group], scratch: &mut super::Scratch, cache: &Head<'_>) {
     let scores = scratch.scores[row * SEGMENT..][..SEGMENT].as_ptr();
     let weights = scratch.bytes.weights[row * SEGMENT..][..SEGMENT].as_mut_ptr();
     let (most_of, steps) = (&scratch.bytes.most[row], &scratch.bytes.steps[row]);
@@ -394,19 +491,19 @@ unsafe fn soften<V: Vector>(
 #[inline(always)]
 unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize>(
     row: usize,
-    group: Group,
+    group: (Group, usize),
     scratch: &mut super::Scratch,
-    cache: &Bytes<&[u8], &[f16], &[f32]>,
+    (cache, next): (&Head<'_>, &Next<'_>),
 ) -> usize {
     let vectors = cache.blocks * BLOCK / V::LANES;
     // SAFETY: the caller's contract is the same; vectors lie inside the width.
     unsafe {
         for vector in (0..vectors / C * C).step_by(C) {
-            mix_channels::<V, P, R, C>(row, group, vector * V::LANES, scratch, cache);
+            mix_channels::<V, P, R, C>(row, group, vector * V::LANES, scratch, (cache, next));
         }
         let rest = vectors / C * C;
         for vector in rest..vectors {
-            mix_channels::<V, P, R, 1>(row, group, vector * V::LANES, scratch, cache);
+            mix_channels::<V, P, R, 1>(row, group, vector * V::LANES, scratch, (cache, next));
         }
     }
     R
@@ -419,14 +516,14 @@ unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize>(
 #[inline(always)]
 unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
     row: usize,
-    group: Group,
+    (group, index): (Group, usize),
     start: usize,
     scratch: &mut super::Scratch,
-    cache: &Bytes<&[u8], &[f16], &[f32]>,
+    (cache, next): (&Head<'_>, &Next<'_>),
 ) {
     let width = cache.blocks * BLOCK;
     // Bytes from four tokens to the next four, and from block to block.
-    let (next, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
+    let (apart, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
     let weights = &scratch.bytes.weights[row * SEGMENT + group.number * GROUP..][..(R - 1) * SEGMENT + GROUP];
     debug_assert!((row + R - 1) * width + start + C * V::LANES <= scratch.part.values.len());
     // Not known to the compiler, which otherwise unrolls the loop over them, computes row after row and runs out of registers.
@@ -434,15 +531,20 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
     // SAFETY: four fours of tokens follow each place, which begins sixteen; weights and sums lie in the scratch.
     unsafe {
         let mut products = [[V::int(0); C]; R];
+        let own = group.places.map(|place| cache.values.as_ptr().wrapping_add(place / TOGETHER * apart));
+        let asked = next.values::<P>(index, own);
         for half in 0..2 {
-            let from = group.places[half] / TOGETHER * next;
-            debug_assert!(from + SIDE / TOGETHER * next <= cache.values.len());
-            let from = cache.values.as_ptr().add(from);
+            debug_assert!((group.places[half] + SIDE) / TOGETHER * apart <= cache.values.len());
+            let (from, asked) = (own[half], asked[half]);
             for four in 0..fours {
                 let mut values = [V::byte(0); C];
                 for c in 0..C {
                     let channel = start + c * V::LANES;
-                    values[c] = P::values::<V>(from.add(four * next + channel / BLOCK * block), channel % BLOCK);
+                    let place = four * apart + channel / BLOCK * block;
+                    if channel % BLOCK < P::BYTES {
+                        V::prefetch(asked.wrapping_add(place + channel % BLOCK * TOGETHER).cast());
+                    }
+                    values[c] = P::values::<V>(from.add(place), channel % BLOCK);
                 }
                 for r in 0..R {
                     let weights = weights.as_ptr().add(r * SEGMENT + half * SIDE + four * TOGETHER);

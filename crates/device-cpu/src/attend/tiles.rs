@@ -23,16 +23,14 @@ use std::ops::Range;
 
 use half::f16;
 
-use super::bytes::{self, GROUP, GROUPS, Group, word};
+use super::bytes::{self, GROUP, GROUPS, Group, Head, Next, word};
 use super::{ROWS, SEGMENT, Task, Tile, lanes};
+use crate::aligned::Aligned;
 use crate::cache::SIDE;
 use crate::cache::bytes::{BLOCK, Bytes, Nibble, Octet, Packed, TOGETHER};
 use crate::product::Line;
 use crate::vector::Vector;
 use crate::x86_64::amx::{Beside, ROW_BYTES, Shape, release};
-
-/// Keys and values of one head.
-type Head<'a> = Bytes<&'a [u8], &'a [f16], &'a [f32]>;
 
 /// Rows from which on tiles are quicker than vectors.
 const ENOUGH: usize = 5;
@@ -87,8 +85,8 @@ pub unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch)
     unsafe {
         match &task.cache.kept {
             super::Kept::F32(_) | super::Kept::F16(_) => super::tile::<Beside>(task, tile, scratch),
-            super::Kept::Q8_0(cache) => of_bytes::<Octet>(task, tile, scratch, &cache.head::<Octet>(tile.kv_head)),
-            super::Kept::Q4_0(cache) => of_bytes::<Nibble>(task, tile, scratch, &cache.head::<Nibble>(tile.kv_head)),
+            super::Kept::Q8_0(cache) => of_bytes::<Octet>(task, tile, scratch, cache),
+            super::Kept::Q4_0(cache) => of_bytes::<Nibble>(task, tile, scratch, cache),
         }
     }
 }
@@ -98,7 +96,12 @@ pub unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch)
 /// # Safety
 /// As [`attend`].
 #[inline(always)]
-unsafe fn of_bytes<P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch, cache: &Head<'_>) {
+unsafe fn of_bytes<P: Packed>(
+    task: &Task<'_>,
+    tile: &Tile,
+    scratch: &mut super::Scratch,
+    cache: &Bytes<Aligned<u8>, Vec<f16>, Vec<f32>>,
+) {
     task.begin(tile, scratch);
     let count = tile.rows.len();
     // SAFETY: the caller's contract is the same.
@@ -114,7 +117,8 @@ unsafe fn of_bytes<P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super:
             }
         }
         for segment in tile.segments.clone() {
-            of_segment::<P>(task, tile, segment, scratch, cache);
+            let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<P>(head));
+            of_segment::<P>(task, tile, segment, scratch, (&cache.head::<P>(tile.kv_head), &next));
             task.take(tile, segment, scratch);
         }
         if count >= ENOUGH {
@@ -149,7 +153,7 @@ unsafe fn of_segment<P: Packed>(
     tile: &Tile,
     segment: usize,
     scratch: &mut super::Scratch,
-    cache: &Head<'_>,
+    (cache, next): (&Head<'_>, &Next<'_>),
 ) {
     let (count, places) = (tile.rows.len(), task.places(tile));
     // Rows are in the order of their positions.
@@ -166,13 +170,13 @@ unsafe fn of_segment<P: Packed>(
         if count >= ENOUGH {
             score::<P>(task, count, groups, scratch, cache);
         } else {
-            for &group in groups.iter() {
-                let mut row = 0;
+            for index in 0..groups.len() {
+                let (group, mut row) = ((groups[index], index), 0);
                 while row < count {
                     row += match count - row {
-                        4.. => bytes::score::<Beside, P, 4>(task, row, group, scratch, cache),
-                        2.. => bytes::score::<Beside, P, 2>(task, row, group, scratch, cache),
-                        _ => bytes::score::<Beside, P, 1>(task, row, group, scratch, cache),
+                        4.. => bytes::score::<Beside, P, 4>(task, row, group, scratch, (cache, next)),
+                        2.. => bytes::score::<Beside, P, 2>(task, row, group, scratch, (cache, next)),
+                        _ => bytes::score::<Beside, P, 1>(task, row, group, scratch, (cache, next)),
                     };
                 }
             }
@@ -197,9 +201,9 @@ unsafe fn of_segment<P: Packed>(
             let mut row = 0;
             while row < count {
                 row += match count - row {
-                    4.. => mix_few::<P, 4, 2>(row, groups, scratch, cache),
-                    2.. => mix_few::<P, 2, 4>(row, groups, scratch, cache),
-                    _ => mix_few::<P, 1, 8>(row, groups, scratch, cache),
+                    4.. => mix_few::<P, 4, 2>(row, groups, scratch, (cache, next)),
+                    2.. => mix_few::<P, 2, 4>(row, groups, scratch, (cache, next)),
+                    _ => mix_few::<P, 1, 8>(row, groups, scratch, (cache, next)),
                 };
             }
         }
@@ -615,16 +619,16 @@ unsafe fn mix_few<P: Packed, const R: usize, const C: usize>(
     row: usize,
     groups: &[Group],
     scratch: &mut super::Scratch,
-    cache: &Head<'_>,
+    (cache, next): (&Head<'_>, &Next<'_>),
 ) -> usize {
     let vectors = cache.blocks * BLOCK / SIDE;
     // SAFETY: the caller's contract is the same; vectors lie inside the width.
     unsafe {
         for vector in (0..vectors / C * C).step_by(C) {
-            mix_channels::<P, R, C>(row, groups, vector * SIDE, scratch, cache);
+            mix_channels::<P, R, C>(row, groups, vector * SIDE, scratch, (cache, next));
         }
         for vector in vectors / C * C..vectors {
-            mix_channels::<P, R, 1>(row, groups, vector * SIDE, scratch, cache);
+            mix_channels::<P, R, 1>(row, groups, vector * SIDE, scratch, (cache, next));
         }
     }
     R
@@ -640,11 +644,11 @@ unsafe fn mix_channels<P: Packed, const R: usize, const C: usize>(
     groups: &[Group],
     start: usize,
     scratch: &mut super::Scratch,
-    cache: &Head<'_>,
+    (cache, next): (&Head<'_>, &Next<'_>),
 ) {
     let width = cache.blocks * BLOCK;
     // Bytes from four tokens to the next four, and from block to block.
-    let (next, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
+    let (apart, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
     let (upper, lower) = scratch.tiles.weights.split_at(ROWS * WEIGHT_LINES);
     let (upper, lower) =
         (&upper[row * WEIGHT_LINES..][..R * WEIGHT_LINES], &lower[row * WEIGHT_LINES..][..R * WEIGHT_LINES]);
@@ -653,24 +657,22 @@ unsafe fn mix_channels<P: Packed, const R: usize, const C: usize>(
     // SAFETY: four fours of tokens follow each place, which begins sixteen; weights and sums lie in the scratch.
     unsafe {
         let mut sums = [[[_mm512_setzero_si512(); 2]; C]; R];
-        for group in groups {
+        for (index, group) in groups.iter().enumerate() {
+            let own = group.places.map(|place| cache.values.as_ptr().wrapping_add(place / TOGETHER * apart));
+            let asked = next.values::<P>(index, own);
             for half in 0..2 {
-                let from = group.places[half] / TOGETHER * next;
-                debug_assert!(from + SIDE / TOGETHER * next <= cache.values.len());
-                let from = cache.values.as_ptr().add(from);
+                debug_assert!((group.places[half] + SIDE) / TOGETHER * apart <= cache.values.len());
+                let (from, asked) = (own[half], asked[half]);
                 let at = group.number * GROUP + half * SIDE;
                 for four in 0..fours {
-                    // The channels that come after, so that memory is read in order.
-                    if start == 0 {
-                        for line in (C * ROW_BYTES * P::BYTES / BLOCK..next).step_by(ROW_BYTES) {
-                            Beside::prefetch(from.add(four * next + line).cast());
-                        }
-                    }
                     let mut values = [_mm512_setzero_si512(); C];
                     for c in 0..C {
                         let channel = start + c * SIDE;
-                        values[c] =
-                            P::values::<Beside>(from.add(four * next + channel / BLOCK * block), channel % BLOCK);
+                        let place = four * apart + channel / BLOCK * block;
+                        if channel % BLOCK < P::BYTES {
+                            Beside::prefetch(asked.wrapping_add(place + channel % BLOCK * TOGETHER).cast());
+                        }
+                        values[c] = P::values::<Beside>(from.add(place), channel % BLOCK);
                     }
                     for r in 0..R {
                         let at = r * SEGMENT + at + four * TOGETHER;

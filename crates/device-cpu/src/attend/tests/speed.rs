@@ -29,6 +29,38 @@ fn attention_speed() {
     }
 }
 
+/// All threads, one token behind as many layers' keys and values as no cache holds, one layer after the other: the median of seven.
+#[test]
+#[ignore = "measures, run by hand"]
+fn attention_from_memory() {
+    const LAYERS: usize = 28;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    for cache in [CacheType::Q8_0, CacheType::Q4_0, CacheType::F16] {
+        let case = Case { side_by_side: true, ..Case::new(cache, [16, 8, 128], TOKENS) };
+        let mut bench = Bench::new(&case, Isa::best(), threads);
+        let layer = |_| {
+            bench.run(&[]);
+            std::mem::replace(&mut bench.cache, Cache::new(&case.plan(), case.kv_heads, case.head_dim))
+        };
+        let mut layers: Vec<_> = (0..LAYERS).map(layer).collect();
+        let mut once = || {
+            let seconds = layers.iter_mut().map(|layer| {
+                std::mem::swap(&mut bench.cache, layer);
+                let seconds = bench.quickest(TOKENS - 1..TOKENS, 1);
+                std::mem::swap(&mut bench.cache, layer);
+                seconds
+            });
+            seconds.sum::<f64>()
+        };
+        let mut all: Vec<f64> = (0..7).map(|_| once()).collect();
+        all.sort_by(f64::total_cmp);
+        let bytes = (LAYERS * TOKENS * case.kv_heads) as f64 * 2.0 * cache.head_bytes(case.head_dim as u32) as f64;
+        let micros = |seconds: f64| seconds * 1e6 / LAYERS as f64;
+        let [median, quickest] = [all[3], all[0]].map(micros);
+        println!("{cache:?}: {median:5.0} us a layer, {:5.1} GB/s; quickest {quickest:5.0} us", bytes / all[3] / 1e9);
+    }
+}
+
 impl Bench {
     /// The seconds that attention of tokens whose keys are in the cache takes, the quickest of so many times.
     fn quickest(&mut self, tokens: std::ops::Range<usize>, times: usize) -> f64 {
