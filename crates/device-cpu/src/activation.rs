@@ -14,6 +14,9 @@ use crate::vector::Vector;
 /// Columns of a token that stand together.
 pub const GROUP: usize = 32;
 
+/// Half of them: the smallest group of weights that have a scale.
+const HALF: usize = GROUP / 2;
+
 /// Pairs of them.
 const PAIRS: usize = GROUP / 2;
 
@@ -370,19 +373,19 @@ impl Quantiser<'_> {
         if most > 0.0 { 127.0 / most } else { 0.0 }
     }
 
-    /// Keeps the corrections of a group; `sums` are those of its two halves.
+    /// Keeps the corrections of the groups of a span; `sums` are those of each sixteen columns.
     ///
     /// # Safety
     /// No other use of the same ones.
     #[inline(always)]
-    unsafe fn correct(&self, tile: Tile, token: usize, group: usize, sums: [i32; 2]) {
+    unsafe fn correct(&self, tile: Tile, token: usize, span: usize, sums: &[i32]) {
         for &CorrectionsWriter { ref offsets, sums: ref numbers, kind, groups, parts } in
             self.corrections.iter().flatten()
         {
-            let start = tile.token * groups + token - tile.token;
-            for part in 0..parts {
-                let sum = if parts == 1 { sums[0] + sums[1] } else { sums[part] };
-                let at = start + (group * parts + part) * tile.width;
+            let (start, count) = (tile.token * groups + token - tile.token, sums.len() * parts / 2);
+            for index in 0..count {
+                let sum = if parts == 1 { sums[2 * index] + sums[2 * index + 1] } else { sums[index] };
+                let at = start + (span * (SPAN / GROUP) * parts + index) * tile.width;
                 // SAFETY: groups do not overlap, and this one is in use once by the caller's word.
                 unsafe {
                     if kind.offset == 0 {
@@ -404,19 +407,20 @@ impl Quantiser<'_> {
             let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
             // SAFETY: the row is in use once by the caller's word.
             let inverse = unsafe { self.scale(tile, token, span, most) };
-            for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
-                let group = span * (SPAN / GROUP) + group;
+            let mut all = [0; SPAN / HALF];
+            let halves = all.as_chunks_mut::<2>().0;
+            for ((group, x), sums) in x.as_chunks::<GROUP>().0.iter().enumerate().zip(halves) {
                 // SAFETY: as above.
-                let values = unsafe { self.values(tile, token, group) };
+                let values = unsafe { self.values(tile, token, span * (SPAN / GROUP) + group) };
                 for (value, x) in values.iter_mut().zip(x) {
                     // The product is within ±127 up to rounding; not-a-number becomes zero.
                     *value = (x * inverse).round_ties_even() as i8;
                 }
-                let (first, second) = values.split_at(GROUP / 2);
-                let sums = [first, second].map(|half| half.iter().map(|&value| i32::from(value)).sum());
-                // SAFETY: as above.
-                unsafe { self.correct(tile, token, group, sums) };
+                let (first, second) = values.split_at(HALF);
+                *sums = [first, second].map(|half| half.iter().map(|&value| i32::from(value)).sum());
             }
+            // SAFETY: as above.
+            unsafe { self.correct(tile, token, span, &all[..x.len() / HALF]) };
         }
     }
 
@@ -436,22 +440,25 @@ impl Quantiser<'_> {
                     most = V::max(V::max(value, V::sub(V::float(0.0), value)), most);
                 }
                 let inverse = V::float(self.scale(tile, token, span, V::most(most)));
-                for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
-                    let group = span * (SPAN / GROUP) + group;
-                    let values = self.values(tile, token, group);
-                    let mut sums = [0; 2];
-                    for half in 0..2 {
-                        let mut sum = V::float(0.0);
-                        for at in (16 * half..16 * half + 16).step_by(V::LANES) {
-                            let value = V::round(V::mul(V::load(x.as_ptr().add(at)), inverse));
-                            V::store_narrow(value, values.as_mut_ptr().add(at));
-                            sum = V::add(sum, value);
-                        }
-                        // Whole numbers of this size are exact.
-                        sums[half] = V::sum(sum) as i32;
-                    }
-                    self.correct(tile, token, group, sums);
+                let mut bytes = [0; SPAN];
+                for at in (0..x.len()).step_by(V::LANES) {
+                    V::store_narrow(V::mul(V::load(x.as_ptr().add(at)), inverse), bytes.as_mut_ptr().add(at));
                 }
+                for (group, bytes) in bytes[..x.len()].as_chunks::<GROUP>().0.iter().enumerate() {
+                    *self.values(tile, token, span * (SPAN / GROUP) + group) = *bytes;
+                }
+                // Four columns at a time, then sixteen: a sum over the lanes of each sixteen would take longer than all else.
+                let mut fours = [0.0; SPAN / 4];
+                for at in (0..SPAN).step_by(4 * V::LANES) {
+                    let sums = V::dot(V::int(0), V::byte(1), V::load_bytes(bytes.as_ptr().add(at).cast()));
+                    V::store(V::to_float(sums), fours.as_mut_ptr().add(at / 4));
+                }
+                // Whole numbers of this size are exact.
+                let mut sums = [0; SPAN / HALF];
+                for (sum, [a, b, c, d]) in sums.iter_mut().zip(fours.as_chunks().0) {
+                    *sum = ((a + b) + (c + d)) as i32;
+                }
+                self.correct(tile, token, span, &sums[..x.len() / HALF]);
             }
         }
     }

@@ -61,7 +61,7 @@ pub unsafe trait Vector: Copy {
     unsafe fn round(a: Self::Float) -> Self::Float;
     /// `a * 2^n` for whole `n` between -126 and 127.
     unsafe fn times_power_of_two(a: Self::Float, n: Self::Float) -> Self::Float;
-    /// Whole numbers between -128 and 127 to memory, a signed byte each.
+    /// The nearest whole numbers to numbers between -128 and 127, to even between two, to memory, a signed byte each.
     unsafe fn store_narrow(value: Self::Float, to: *mut i8);
     /// The nearest whole numbers to numbers between 0 and 255, to even between two, to memory, an unsigned byte each.
     unsafe fn store_unsigned(value: Self::Float, to: *mut u8);

@@ -37,6 +37,30 @@ fn products_speed_of(isa: Isa) {
     }
 }
 
+/// One thread: rows of activations to bytes, as `Q4_K` takes them.
+#[test]
+#[ignore = "measures, run by hand"]
+fn products_quantised() {
+    let kernels = Kernels::new(Isa::best()).expect("the best that this CPU has");
+    let strips = kernels.strips(Quant::Q4_K, COLUMNS, 8).expect("a kernel");
+    for tokens in [1, 8, 64] {
+        let x = activations(tokens, COLUMNS, &mut Random(11));
+        let mut packed = Activations::new(tokens * COLUMNS);
+        packed.begin(tokens, COLUMNS, strips.packing.correction().into_iter());
+        let (writer, rows) = (packed.writer(), Rows { first: 0, tokens });
+        let once = |_| {
+            let start = Instant::now();
+            for (token, x) in x.chunks_exact(COLUMNS).enumerate() {
+                // SAFETY: one row after the other.
+                unsafe { kernels.quantise(&writer.bytes, rows.tile_of(token, strips.tokens), token, x) };
+            }
+            start.elapsed().as_secs_f64()
+        };
+        let quickest = (0..1000).map(once).fold(f64::INFINITY, f64::min);
+        println!("{tokens:4} rows of {COLUMNS}: {:.2} ns a value", quickest * 1e9 / x.len() as f64);
+    }
+}
+
 /// All threads, weights of 160 MB: the median of seven, and the quickest.
 #[test]
 #[ignore = "measures, run by hand"]
