@@ -9,7 +9,7 @@ use kauri_device::{
 use crate::cache::{self, Cache};
 use crate::ceilings;
 use crate::detect::Kernels;
-use crate::ops::{Cpu, keeps_ring};
+use crate::ops::{Cpu, by_rows, keeps_ring};
 
 /// A model on the CPU.
 pub struct CpuExecutor {
@@ -127,11 +127,19 @@ impl Executor for CpuExecutor {
             return Ok(Sampled { tokens: &self.tokens, logits: &[] });
         }
         let vocab = self.shape.vocab as usize;
+        let (pool, logits) = self.cpu.pool_and(Buffer::Logits);
+        let logits = &logits[..self.rows * vocab];
+        self.tokens.resize(self.rows, None);
+        by_rows(pool, 1, &mut self.tokens, |first, tokens| {
+            let rows = logits[first * vocab..].chunks_exact(vocab);
+            for ((token, row), choice) in tokens.iter_mut().zip(rows).zip(&choices[first..]) {
+                *token = match choice {
+                    Choice::Nothing | Choice::Draw(_) | Choice::Logits => None,
+                    Choice::Greedy { mask } => greedy(row, *mask),
+                };
+            }
+        });
         let logits = &self.cpu.buffer(Buffer::Logits)[..self.rows * vocab];
-        self.tokens.extend(choices.iter().zip(logits.chunks_exact(vocab)).map(|(choice, row)| match choice {
-            Choice::Nothing | Choice::Draw(_) | Choice::Logits => None,
-            Choice::Greedy { mask } => greedy(row, *mask),
-        }));
         let wanted = choices.iter().any(|choice| matches!(choice, Choice::Logits));
         Ok(Sampled { tokens: &self.tokens, logits: if wanted { logits } else { &[] } })
     }

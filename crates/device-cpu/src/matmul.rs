@@ -30,7 +30,7 @@ const BLOCK_REST: usize = 8;
 const BLOCK_STRIPS: usize = 4;
 
 /// Values whose packing is worth a piece of its own: it takes as long as to wake a thread.
-const PACKED_MIN: usize = 8192;
+const PACKED_MIN: usize = 4096;
 
 /// One product of several on the same input.
 pub struct Job<'a> {

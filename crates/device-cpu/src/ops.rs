@@ -193,6 +193,11 @@ impl Cpu {
         &mut self.pool
     }
 
+    /// The same, and a buffer.
+    pub(crate) fn pool_and(&mut self, buffer: Buffer) -> (&mut Pool, &[f32]) {
+        (&mut self.pool, &self.buffers[buffer as usize])
+    }
+
     /// The instructions in use.
     pub fn isa(&self) -> Isa {
         self.products.kernels().isa()
@@ -299,12 +304,16 @@ impl Ops for Cpu {
     fn norm(&mut self, norm: &Norm<Weight>, groups: usize, from: Buffer, to: Buffer) {
         let width = groups * norm.width as usize;
         let rows = self.rows(from);
-        if from != to {
-            let (from, to) = self.pair(from, to);
-            to[..rows * width].copy_from_slice(&from[..rows * width]);
-        }
         let kernels = self.products.kernels();
-        by_rows(&mut self.pool, width, &mut self.buffers[to as usize][..rows * width], |_, rows| {
+        if from == to {
+            by_rows(&mut self.pool, width, &mut self.buffers[to as usize][..rows * width], |_, rows| {
+                kernels.norm(norm, rows);
+            });
+            return;
+        }
+        let [from, to] = several(&mut self.buffers, [from, to]);
+        by_rows(&mut self.pool, width, &mut to[..rows * width], |first, rows| {
+            rows.copy_from_slice(&from[first * width..][..rows.len()]);
             kernels.norm(norm, rows);
         });
     }
@@ -624,7 +633,7 @@ fn recurrent_head(mixer: &Mixer<Weight>) -> u32 {
 }
 
 /// Shares `rows` of `width` values over the pool; `work` is given the number of its first row and the rows.
-pub(crate) fn by_rows(pool: &mut Pool, width: usize, rows: &mut [f32], work: impl Fn(usize, &mut [f32]) + Sync) {
+pub(crate) fn by_rows<T: Send>(pool: &mut Pool, width: usize, rows: &mut [T], work: impl Fn(usize, &mut [T]) + Sync) {
     let count = rows.len() / width;
     let rows = Disjoint::new(rows);
     pool.split(count, pool.grain(count), &|_, range| {
