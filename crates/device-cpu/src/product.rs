@@ -531,9 +531,15 @@ pub unsafe fn tiles<V: Vector, M: Tiles<V>>(product: &Product<'_>, part: &Part, 
     while token < rows.first + rows.tokens {
         let at = rows.tile_of(token, M::TOKENS);
         let ahead = ahead.share(token - rows.first..token - rows.first + at.width, rows.tokens);
+        let output = product.output.filter(|_| part.start + part.columns == product.columns);
         // SAFETY: the caller's contract is the same.
-        unsafe { M::tile(product, part, at, ahead, scratch) };
-        if let Some((output, finish)) = product.output.filter(|_| part.start + part.columns == product.columns) {
+        unsafe {
+            if let Some((output, _)) = output {
+                output.ask::<V>(&part.rows, at);
+            }
+            M::tile(product, part, at, ahead, scratch);
+        }
+        if let Some((output, finish)) = output {
             // SAFETY: the tile's sums are computed; the CPU has the instructions of `V`, and the caller compiled both for it.
             unsafe { finish(output, &part.rows, at, scratch) };
         }
@@ -655,6 +661,24 @@ pub struct Output<'a> {
     pub to: usize,
     /// (tokens, rows).
     pub out: &'a Disjoint<'a, f32>,
+}
+
+impl Output<'_> {
+    /// Asks for where the sums of a tile will go, before it is computed: what many tokens write is more than a cache holds, and a core
+    /// waits for a line that it has not got even to write all of it.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn ask<V: Vector>(&self, rows: &Range<usize>, tile: Tile) {
+        for token in tile.token - self.first..tile.token - self.first + tile.width {
+            for row in rows.clone().step_by(LINE / size_of::<f32>()) {
+                let place = (self.to + token) * self.rows + row;
+                // SAFETY: an empty slice overlaps none; the rest is the caller's contract.
+                unsafe { V::prefetch(self.out.slice(place..place).as_ptr().cast()) };
+            }
+        }
+    }
 }
 
 /// Takes the sums of one tile and one strip, of which the matrix has `rows`, where they belong.
