@@ -11,6 +11,8 @@ use serde_json::{Value as Json, json};
 use socket2::{Domain, Socket, Type};
 
 const CHAT: &str = "/v1/chat/completions";
+/// What the system takes for a client that does not read.
+const RECEIVED_BYTES: usize = 64 << 10;
 
 fn story(seed: usize, tokens: usize, is_stream: bool) -> Json {
     json!({
@@ -71,6 +73,8 @@ fn listen(server: &Server, body: &Json) -> Heard {
 /// A connection that comes from an address of this machine other than the usual one.
 fn connect_from(server: &Server, address: [u8; 4]) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    // A size of its own stays: else the system lets what nobody reads grow to megabytes, where it comes slowly.
+    socket.set_recv_buffer_size(RECEIVED_BYTES).expect("a size");
     socket.bind(&SocketAddr::from((address, 0)).into()).expect("an address of this machine");
     let to: SocketAddr = server.address.parse().expect("an address");
     socket.connect(&to.into()).expect("it listens");
