@@ -14,14 +14,16 @@ use crate::product::{
     Scratch, Tiles, offsets,
 };
 use crate::quant::written_out;
-use crate::vector::Vector;
+use crate::vector::{Vector, halves_max};
 
 /// What products have to know of a panel: storage types of the same form share theirs.
 pub trait Form {
     /// Columns that share a scale: 16 or 32.
     const GROUP: usize;
+    /// The largest byte.
+    const MOST: u8;
     /// Whether the bytes take all eight bits: signed ones raised by 128. Otherwise they are under 128.
-    const WIDE: bool;
+    const WIDE: bool = Self::MOST > 127;
     /// Whether a group has a minimum that is subtracted. Otherwise values were raised to make them unsigned.
     const MINIMUM: bool;
     /// What the scales of groups are.
@@ -40,12 +42,12 @@ pub enum Scales {
     Large,
 }
 
-/// Groups of so many values raised to bytes under 128.
-pub struct Raised<const GROUP: usize>;
+/// Groups of so many values raised to bytes of at most `MOST`.
+pub struct Raised<const GROUP: usize, const MOST: u8>;
 
-impl<const GROUP: usize> Form for Raised<GROUP> {
+impl<const GROUP: usize, const MOST: u8> Form for Raised<GROUP, MOST> {
     const GROUP: usize = GROUP;
-    const WIDE: bool = false;
+    const MOST: u8 = MOST;
     const MINIMUM: bool = false;
     const SCALES: Scales = Scales::Numbers;
 }
@@ -55,17 +57,17 @@ pub struct Wide<const GROUP: usize>;
 
 impl<const GROUP: usize> Form for Wide<GROUP> {
     const GROUP: usize = GROUP;
-    const WIDE: bool = true;
+    const MOST: u8 = u8::MAX;
     const MINIMUM: bool = false;
     const SCALES: Scales = Scales::Numbers;
 }
 
-/// Groups of so many values above a minimum.
-pub struct WithMinimum<const GROUP: usize>;
+/// Groups of so many values above a minimum, of at most `MOST`.
+pub struct WithMinimum<const GROUP: usize, const MOST: u8>;
 
-impl<const GROUP: usize> Form for WithMinimum<GROUP> {
+impl<const GROUP: usize, const MOST: u8> Form for WithMinimum<GROUP, MOST> {
     const GROUP: usize = GROUP;
-    const WIDE: bool = false;
+    const MOST: u8 = MOST;
     const MINIMUM: bool = true;
     const SCALES: Scales = Scales::Numbers;
 }
@@ -75,7 +77,7 @@ pub struct Small<F>(PhantomData<F>);
 
 impl<F: Form> Form for Small<F> {
     const GROUP: usize = F::GROUP;
-    const WIDE: bool = F::WIDE;
+    const MOST: u8 = F::MOST;
     const MINIMUM: bool = F::MINIMUM;
     const SCALES: Scales = Scales::Small;
 }
@@ -85,7 +87,7 @@ pub struct Large<F>(PhantomData<F>);
 
 impl<F: Form> Form for Large<F> {
     const GROUP: usize = F::GROUP;
-    const WIDE: bool = F::WIDE;
+    const MOST: u8 = F::MOST;
     const MINIMUM: bool = F::MINIMUM;
     const SCALES: Scales = Scales::Large;
 }
@@ -108,7 +110,7 @@ pub trait Unpack {
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; LANES_MAX], out: &mut impl Sink<V>);
 }
 
-/// Where one unpacked block goes.
+/// Where one unpacked block goes. Of the columns of a [run](run) the first come before the others, and the last behind them.
 ///
 /// # Safety
 /// Every method may only be called where the CPU has the instructions of `V`.
@@ -199,6 +201,8 @@ impl<V: Vector, F: Form> Sink<V> for Place<V, F> {
 
 /// Most groups of a block.
 pub const GROUPS_MAX: usize = 16;
+/// Most runs of columns of a block whose products are added up in sixteen bits.
+const RUNS_MAX: usize = 2 * GROUPS_MAX;
 /// Most spans of a block.
 const SPANS_MAX: usize = 2;
 
@@ -213,6 +217,8 @@ struct Meeting<'a, V: Vector, U> {
     streams: [*const u8; STREAMS],
     // Each array on its own: where the compiler cannot keep one in registers, it still can the others.
     sums: &'a mut [[V::Int; GROUPS_MAX]; 2],
+    /// Sums of columns in a [run](run), where they are [in halves](in_halves).
+    few: &'a mut [V::Int; RUNS_MAX],
     scales: &'a mut [V::Float; GROUPS_MAX],
     minimums: &'a mut [V::Float; GROUPS_MAX],
     block: &'a mut V::Float,
@@ -242,6 +248,15 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
             let x = V::word(self.x.add(index * 4).cast::<u32>().read_unaligned());
             let weights = if U::Form::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes };
             let sum = self.sums[way].get_unchecked_mut(group);
+            if in_halves::<V, U::Form>() {
+                let run = const { run::<V, U::Form>() };
+                let few = self.few.get_unchecked_mut(index / run);
+                *few = dot::<V, U::Form>(if index.is_multiple_of(run) { V::int(0) } else { *few }, weights, x);
+                if index % run == run - 1 {
+                    *sum = V::add_ints(*sum, V::halves_added(*few));
+                }
+                return;
+            }
             *sum = dot::<V, U::Form>(*sum, weights, x);
             if !matches!(U::Form::SCALES, Scales::Numbers) {
                 *sum = V::settled(*sum);
@@ -284,7 +299,7 @@ const fn columns_max(strips: usize) -> usize {
 impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
     type Tiles = Sums<U::Form>;
     const PACKING: Packing = Packing::Bytes(correction::<U>());
-    const COLUMNS: usize = columns_max(V::STRIPS);
+    const COLUMNS: usize = columns_max(strips::<V, U::Form>());
     // The largest block.
     const COLUMNS_FOR_FEW: usize = 256;
     const FILLING: usize = product::EVEN;
@@ -303,8 +318,8 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
         panel: &mut Panel,
     ) {
         let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;
-        let each = ahead.each(blocks.len() * V::STRIPS);
-        for part in 0..V::STRIPS {
+        let each = ahead.each(blocks.len() * strips::<V, U::Form>());
+        for part in 0..strips::<V, U::Form>() {
             let offsets = offsets::<V>(stored, row_bytes, part);
             for (index, block) in blocks.clone().enumerate() {
                 let column = part * columns.len() + index * U::COLUMNS;
@@ -372,7 +387,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
 pub struct Sums<F>(PhantomData<F>);
 
 impl<V: Vector, F: Form> Tiles<V> for Sums<F> {
-    const STRIPS: usize = V::STRIPS;
+    const STRIPS: usize = strips::<V, F>();
     const TOKENS: usize = V::TOKENS;
 
     #[inline(always)]
@@ -387,7 +402,7 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
     const EIGHT: bool = V::EIGHT;
 
     fn input(x: &Activations, packing: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Input {
-        const { assert!(columns_max(V::STRIPS).is_multiple_of(SPAN), "parts of whole spans") };
+        const { assert!(columns_max(strips::<V, F>()).is_multiple_of(SPAN), "parts of whole spans") };
         let correction = packing.correction().expect("weights become bytes");
         assert_eq!(correction.group, F::GROUP, "corrections of another form");
         let x = x.bytes();
@@ -565,20 +580,32 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
                 sum[r][t] = begun;
             }
         }
-        // The weights of four columns meet all tokens before the next: many sums that do not wait for each other.
-        for four in 0..F::GROUP / 4 {
-            let mut weights = [V::byte(0); R];
-            for r in 0..R {
-                let column = r * columns + number * F::GROUP + four * 4;
-                weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
-                if F::WIDE && V::SIGNED {
-                    weights[r] = V::xor(weights[r], V::byte(0x80));
+        for first in (0..F::GROUP / 4).step_by(const { run::<V, F>() }) {
+            let mut few = if in_halves::<V, F>() { [[V::int(0); T]; R] } else { sum };
+            // The weights of four columns meet all tokens before the next: many sums that do not wait for each other.
+            for four in first..first + const { run::<V, F>() } {
+                let mut weights = [V::byte(0); R];
+                for r in 0..R {
+                    let column = r * columns + number * F::GROUP + four * 4;
+                    weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
+                    if F::WIDE && V::SIGNED {
+                        weights[r] = V::xor(weights[r], V::byte(0x80));
+                    }
+                }
+                for t in 0..T {
+                    let x = V::word(values.add(t * activation::GROUP + four * 4).cast::<u32>().read_unaligned());
+                    for r in 0..R {
+                        few[r][t] = dot::<V, F>(few[r][t], weights[r], x);
+                    }
                 }
             }
-            for t in 0..T {
-                let x = V::word(values.add(t * activation::GROUP + four * 4).cast::<u32>().read_unaligned());
-                for r in 0..R {
-                    sum[r][t] = dot::<V, F>(sum[r][t], weights[r], x);
+            for r in 0..R {
+                for t in 0..T {
+                    sum[r][t] = if in_halves::<V, F>() {
+                        V::add_ints(sum[r][t], V::halves_added(few[r][t]))
+                    } else {
+                        few[r][t]
+                    };
                 }
             }
         }
@@ -629,6 +656,7 @@ unsafe fn meet<V: Vector, U: Unpack>(
             line,
             streams: ahead.from(line),
             sums: &mut sums,
+            few: &mut [V::int(0); RUNS_MAX],
             scales: &mut scales,
             minimums: &mut minimums,
             block: &mut block,
@@ -678,15 +706,33 @@ unsafe fn begun<V: Vector, F: Form>(input: &Input, index: usize) -> V::Int {
     }
 }
 
-/// The quickest product for the bytes of `F`: signed where they are wide and that suits the instruction set.
+/// Whether products of weights of a few columns are added up in sixteen bits.
+const fn in_halves<V: Vector, F: Form>() -> bool {
+    V::HALVES && halves_max(F::MOST) > 1
+}
+
+/// Vectors of rows that are computed together.
+const fn strips<V: Vector, F: Form>() -> usize {
+    if in_halves::<V, F>() { V::STRIPS_IN_HALVES } else { V::STRIPS }
+}
+
+/// Products of four columns that are added up before the sum is that of the group.
+const fn run<V: Vector, F: Form>() -> usize {
+    let (fours, most) = (F::GROUP / 4, halves_max(F::MOST));
+    if in_halves::<V, F>() && most < fours { most } else { fours }
+}
+
+/// The quickest product for the bytes of `F`: signed where they are wide and that suits the instruction set. Where sums are
+/// [in halves](in_halves), `sum` is one of a [run](run).
 ///
 /// # Safety
-/// As [`Vector::dot`].
+/// As [`Vector::dot`] and [`Vector::dot_halves`].
 #[inline(always)]
 unsafe fn dot<V: Vector, F: Form>(sum: V::Int, weights: V::Bytes, x: V::Bytes) -> V::Int {
     // SAFETY: the caller's contract is the same.
     unsafe {
         match (F::WIDE, V::SIGNED) {
+            (false, _) if in_halves::<V, F>() => V::dot_halves(sum, weights, x),
             (false, _) => V::dot_low(sum, weights, x),
             (true, false) => V::dot(sum, weights, x),
             (true, true) => V::dot_signed(sum, weights, x),

@@ -15,6 +15,8 @@ pub unsafe trait Vector: Copy {
     const LANES: usize;
     /// Vectors of rows that the integer kernel computes together.
     const STRIPS: usize;
+    /// The same where sums are of sixteen bits.
+    const STRIPS_IN_HALVES: usize = Self::STRIPS;
     /// Vectors of rows that the floating-point kernel computes together.
     const FLOAT_STRIPS: usize;
     /// Tokens that both compute together: as many as the registers have room for sums, one for each vector of rows.
@@ -26,6 +28,8 @@ pub unsafe trait Vector: Copy {
     /// Whether sums of codes times whole scales are integers over a whole span, as tiles add them up. Vectors alone are quicker with scales that are
     /// numbers.
     const WHOLE: bool = false;
+    /// Whether [`Self::dot_halves`] is quicker than [`Self::dot_low`], and its sums are of sixteen bits.
+    const HALVES: bool = false;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.
@@ -147,6 +151,26 @@ pub unsafe trait Vector: Copy {
     unsafe fn dot_low(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
     /// The same of signed bytes, for `x` from -127 on.
     unsafe fn dot_signed(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
+
+    /// The same of so few columns and so small weights that two sums of sixteen bits hold those of each row: see [`halves_max`]. Such a sum
+    /// begins with zero and ends with [`Self::halves_added`].
+    #[inline(always)]
+    unsafe fn dot_halves(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int {
+        // SAFETY: the caller's contract is the same.
+        unsafe { Self::dot_low(sum, weights, x) }
+    }
+
+    /// A sum of those products.
+    #[inline(always)]
+    unsafe fn halves_added(sum: Self::Int) -> Self::Int {
+        sum
+    }
+}
+
+/// How many products of four weights up to `most` with four signed bytes [`Vector::dot_halves`] can add up in each row.
+pub const fn halves_max(most: u8) -> usize {
+    // Two products a half; the signed byte is -128 at the worst.
+    i16::MAX as usize / (2 * 128 * most as usize)
 }
 
 /// A number as it is stored, in memory of any alignment.

@@ -15,13 +15,14 @@ use kauri_arch::Linear;
 use kauri_device::{Matrix, Weight};
 use kauri_formats::Quant;
 
-use super::{Form, Place, Scales, Unpack, scales};
+use super::{Form, Place, Scales, Sink, Unpack, scales};
 use crate::activation::{Activations, Rows, SPAN};
 use crate::detect::{Isa, Kernels};
 use crate::matmul::{self, Group, Input, Job, Scratch};
 use crate::pool::Pool;
 use crate::product::{Finish, LANES_MAX};
 use crate::quant::{self, Visitor};
+use crate::vector::halves_max;
 use blocks::{Random, fixtures, stored_blocks};
 use plain::{Plain, Readable};
 
@@ -61,10 +62,12 @@ impl Visitor for Compare<'_> {
         for sixteen in self.blocks.chunks(LANES_MAX * U::BYTES) {
             let count = sixteen.len() / U::BYTES;
             let unpacked = Unpacked::of::<U>(sixteen);
+            in_order::<U>(sixteen);
             assert!(
-                U::Form::WIDE || unpacked.bytes.iter().all(|&byte| byte < 128),
-                "{}: wide bytes",
-                self.quant.name()
+                unpacked.bytes.iter().all(|&byte| byte <= U::Form::MOST),
+                "{}: bytes over {}",
+                self.quant.name(),
+                U::Form::MOST
             );
             for lane in 0..count {
                 self.quant.dequantise(&sixteen[lane * U::BYTES..][..U::BYTES], &mut expected);
@@ -82,6 +85,35 @@ impl Visitor for Compare<'_> {
             }
         }
     }
+}
+
+/// Panics unless of each run of columns the first comes before the others and the last behind them: sums of sixteen bits begin and end there.
+fn in_order<U: Unpack>(blocks: &[u8]) {
+    let _readable = Readable::blocks(blocks.as_ptr(), U::BYTES, U::BYTES);
+    let mut order = Order { run: halves_max(U::Form::MOST).clamp(1, U::Form::GROUP / 4), come: [0; 64] };
+    // SAFETY: all rows are the first block; `Plain` runs anywhere.
+    unsafe { U::unpack::<Plain>(blocks.as_ptr(), &[0; LANES_MAX], &mut order) };
+}
+
+/// How many fours of each run have come.
+struct Order {
+    run: usize,
+    come: [usize; 64],
+}
+
+impl Sink<Plain> for Order {
+    unsafe fn columns(&mut self, index: usize, _: [[u8; 4]; 16]) {
+        let (come, place) = (&mut self.come[index / self.run], index % self.run);
+        assert!(place != 0 || *come == 0, "four number {index} does not come first");
+        assert!(place != self.run - 1 || *come == self.run - 1, "four number {index} does not come last");
+        *come += 1;
+    }
+
+    unsafe fn scale(&mut self, _: usize, _: [f32; 16]) {}
+
+    unsafe fn block_scale(&mut self, _: [f32; 16]) {}
+
+    unsafe fn minimum(&mut self, _: usize, _: [f32; 16]) {}
 }
 
 /// One block of sixteen rows.

@@ -10,7 +10,7 @@ use super::iq1_s::{Iq1S, eight_columns, everywhere};
 pub struct Iq1M;
 
 impl Unpack for Iq1M {
-    type Form = Raised<16>;
+    type Form = Raised<16, 31>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 56;
     const OFFSET: i32 = Iq1S::OFFSET;

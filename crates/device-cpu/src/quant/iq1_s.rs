@@ -18,7 +18,7 @@ const SHIFTED: [u8; 16] = [2, 10, 18, 0, 0, 0, 0, 0, 0, 8, 16, 0, 0, 0, 0, 0];
 pub struct Iq1S;
 
 impl Unpack for Iq1S {
-    type Form = Raised<32>;
+    type Form = Raised<32, 31>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 50;
     const OFFSET: i32 = 9;

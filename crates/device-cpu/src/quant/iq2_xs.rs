@@ -16,7 +16,7 @@ const SIGNED: [u8; 16] = points::with_signs(&LEVELS, Iq2Xs::OFFSET);
 pub struct Iq2Xs;
 
 impl Unpack for Iq2Xs {
-    type Form = Raised<16>;
+    type Form = Raised<16, 127>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 74;
     const OFFSET: i32 = 64;

@@ -16,7 +16,7 @@ const SIGNED: [u8; 16] = points::with_signs(&LEVELS, Iq2Xxs::OFFSET);
 pub struct Iq2Xxs;
 
 impl Unpack for Iq2Xxs {
-    type Form = Raised<32>;
+    type Form = Raised<32, 127>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 66;
     const OFFSET: i32 = 64;

@@ -16,7 +16,7 @@ const SIGNED: [u8; 16] = points::with_signs(&LEVELS, Iq3S::OFFSET);
 pub struct Iq3S;
 
 impl Unpack for Iq3S {
-    type Form = Raised<32>;
+    type Form = Raised<32, 127>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 110;
     const OFFSET: i32 = 16;

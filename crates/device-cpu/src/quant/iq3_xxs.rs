@@ -16,7 +16,7 @@ const SIGNED: [u8; 16] = points::with_signs(&LEVELS, Iq3Xxs::OFFSET);
 pub struct Iq3Xxs;
 
 impl Unpack for Iq3Xxs {
-    type Form = Raised<32>;
+    type Form = Raised<32, 127>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 98;
     const OFFSET: i32 = 64;

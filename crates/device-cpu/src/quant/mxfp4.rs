@@ -14,7 +14,7 @@ pub(super) const LEVELS: [u8; 16] = halves::raised(FP4_LEVELS, Mxfp4::OFFSET);
 pub struct Mxfp4;
 
 impl Unpack for Mxfp4 {
-    type Form = Raised<32>;
+    type Form = Raised<32, 31>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 17;
     const OFFSET: i32 = 12;

@@ -23,7 +23,7 @@ static SCALES: [u32; 256] = {
 pub struct Nvfp4;
 
 impl Unpack for Nvfp4 {
-    type Form = Raised<16>;
+    type Form = Raised<16, 31>;
     const COLUMNS: usize = 64;
     const BYTES: usize = 36;
     const OFFSET: i32 = Mxfp4::OFFSET;

@@ -7,7 +7,7 @@ use crate::vector::Vector;
 pub struct Q1_0;
 
 impl Unpack for Q1_0 {
-    type Form = Raised<32>;
+    type Form = Raised<32, 15>;
     const COLUMNS: usize = 128;
     const BYTES: usize = 18;
     const OFFSET: i32 = 1;

@@ -9,7 +9,7 @@ use super::scales;
 pub struct Q2K;
 
 impl Unpack for Q2K {
-    type Form = Small<WithMinimum<16>>;
+    type Form = Small<WithMinimum<16, 15>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 84;
     const OFFSET: i32 = 0;

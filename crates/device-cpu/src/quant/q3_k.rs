@@ -9,7 +9,7 @@ use super::scales;
 pub struct Q3K;
 
 impl Unpack for Q3K {
-    type Form = Large<Raised<16>>;
+    type Form = Large<Raised<16, 63>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 110;
     const OFFSET: i32 = 4;

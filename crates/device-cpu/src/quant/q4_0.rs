@@ -9,7 +9,7 @@ use super::halves;
 pub struct Q4_0;
 
 impl Unpack for Q4_0 {
-    type Form = Raised<32>;
+    type Form = Raised<32, 15>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 18;
     const OFFSET: i32 = 8;

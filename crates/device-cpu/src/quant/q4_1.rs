@@ -9,7 +9,7 @@ use super::halves;
 pub struct Q4_1;
 
 impl Unpack for Q4_1 {
-    type Form = WithMinimum<32>;
+    type Form = WithMinimum<32, 15>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 20;
     const OFFSET: i32 = 0;

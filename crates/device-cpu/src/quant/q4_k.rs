@@ -9,7 +9,7 @@ use super::scales;
 pub struct Q4K;
 
 impl Unpack for Q4K {
-    type Form = Small<WithMinimum<32>>;
+    type Form = Small<WithMinimum<32, 15>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 144;
     const OFFSET: i32 = 0;

@@ -10,7 +10,7 @@ use super::halves;
 pub struct Q5_0;
 
 impl Unpack for Q5_0 {
-    type Form = Raised<32>;
+    type Form = Raised<32, 31>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 22;
     const OFFSET: i32 = 16;

@@ -9,7 +9,7 @@ use super::halves;
 pub struct Q5_1;
 
 impl Unpack for Q5_1 {
-    type Form = WithMinimum<32>;
+    type Form = WithMinimum<32, 31>;
     const COLUMNS: usize = 32;
     const BYTES: usize = 24;
     const OFFSET: i32 = 0;

@@ -9,7 +9,7 @@ use super::q4_k::scales_and_minimums;
 pub struct Q5K;
 
 impl Unpack for Q5K {
-    type Form = Large<WithMinimum<32>>;
+    type Form = Large<WithMinimum<32, 31>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 176;
     const OFFSET: i32 = 0;

@@ -9,7 +9,7 @@ use super::scales;
 pub struct Q6K;
 
 impl Unpack for Q6K {
-    type Form = Large<Raised<16>>;
+    type Form = Large<Raised<16, 63>>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 210;
     const OFFSET: i32 = 32;

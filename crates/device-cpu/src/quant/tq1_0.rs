@@ -7,7 +7,7 @@ use crate::vector::Vector;
 pub struct Tq1_0;
 
 impl Unpack for Tq1_0 {
-    type Form = Raised<32>;
+    type Form = Raised<32, 15>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 54;
     const OFFSET: i32 = 1;

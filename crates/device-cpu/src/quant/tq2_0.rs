@@ -9,7 +9,7 @@ use super::q2_k::two_bits;
 pub struct Tq2_0;
 
 impl Unpack for Tq2_0 {
-    type Form = Raised<32>;
+    type Form = Raised<32, 15>;
     const COLUMNS: usize = 256;
     const BYTES: usize = 66;
     const OFFSET: i32 = 1;

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use super::blocks::Random;
 use super::plain::{Plain, Readable};
 use crate::detect::{Isa, Kernels};
-use crate::vector::{self, Vector};
+use crate::vector::{self, Vector, halves_max};
 
 /// Rows of bytes that are gathered: how many each holds, and how far they lie apart.
 const ROW: usize = 16;
@@ -109,7 +109,7 @@ unsafe fn numbers<V: Vector>(input: &Input, results: &mut Results) {
         let (first, last) = (input.first.min(V::LANES as i32), input.last.min(V::LANES as i32));
         results.float::<V>("only", V::only(a, first, last, b));
         let mut narrow = [0i8; 16];
-        V::store_narrow(whole, narrow.as_mut_ptr());
+        V::store_narrow(V::add(whole, V::float(0.25)), narrow.as_mut_ptr());
         results.0.push(("store_narrow", narrow[..V::LANES].iter().map(|&value| value as u32).collect()));
         let mut unsigned = [0u8; 16];
         V::store_unsigned(V::add(whole, V::float(128.25)), unsigned.as_mut_ptr());
@@ -165,6 +165,14 @@ unsafe fn bytes<V: Vector>(input: &Input, results: &mut Results) {
         results.float::<V>("dot", V::to_float(V::dot(sum, a, x)));
         results.float::<V>("dot_low", V::to_float(V::dot_low(sum, low, x)));
         results.float::<V>("dot_signed", V::to_float(V::dot_signed(sum, a, x)));
+        // As many as sums of sixteen bits hold, the last ones the largest.
+        for (name, most) in [("dot_halves 15", 15), ("dot_halves 31", 31), ("dot_halves 63", 63)] {
+            let mut sum = V::dot_halves(V::int(0), V::and(a, V::byte(most)), x);
+            for _ in 1..halves_max(most) {
+                sum = V::dot_halves(sum, V::byte(most), V::byte(0x80));
+            }
+            results.float::<V>(name, V::to_float(V::halves_added(sum)));
+        }
     }
 }
 

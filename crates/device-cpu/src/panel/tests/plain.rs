@@ -127,7 +127,7 @@ unsafe impl Vector for Plain {
 
     unsafe fn store_narrow(value: [f32; 16], to: *mut i8) {
         // SAFETY: the trait's contract.
-        unsafe { to.cast::<[i8; 16]>().write_unaligned(value.map(|value| value as i8)) };
+        unsafe { to.cast::<[i8; 16]>().write_unaligned(value.map(|value| value.round_ties_even() as i8)) };
     }
 
     unsafe fn store_unsigned(value: [f32; 16], to: *mut u8) {
