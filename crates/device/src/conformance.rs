@@ -76,7 +76,15 @@ const SIZES: [u32; 6] = [1, 2, 31, 33, 255, 257];
 /// # Panics
 /// At the first value out of tolerance, with the case, the operation and the place.
 pub fn conform<S: Subject>(quants: &[Quant], tolerance: Tolerance) {
-    for (number, case) in cases(quants).into_iter().enumerate() {
+    conform_every::<S>(1, quants, tolerance);
+}
+
+/// The same with every so many of the models: where a device that was held to all of them does one thing in another way, and is slow.
+///
+/// # Panics
+/// As [`conform`].
+pub fn conform_every<S: Subject>(each: usize, quants: &[Quant], tolerance: Tolerance) {
+    for (number, case) in cases(quants).into_iter().enumerate().step_by(each) {
         let shape = case.shape(number as u64 + 1);
         memory::conform::<S>(&shape, case.plan(), &case);
         for batch in batches(shape.vocab, case.plan()) {
