@@ -152,7 +152,7 @@ impl<'a> Next<'a> {
         next
     }
 
-    /// Where the keys of sixteens lie that stand where those of `group` do in this segment; there, if there are none.
+    /// Where the keys of both sixteens lie that stand where those of group number `index` do in this segment; `otherwise`, if there are none.
     ///
     /// # Safety
     /// The CPU has the instructions of `V`.
@@ -285,8 +285,8 @@ pub unsafe fn segment<V: Vector, P: Packed>(
     }
 }
 
-/// The scores of `R` queries from `row` on with the group number `index` of those that are computed, whoever sees it: with the logarithms of the scales of its values, to
-/// the base of two, unless they are to be capped. Gives back `R`.
+/// The scores of `R` queries from `row` on with a group, number `index` of those that are computed, whoever sees it: with the logarithms of
+/// the scales of its values, to the base of two, unless they are to be capped. Gives back `R`.
 ///
 /// # Safety
 /// As [`segment`]; the tile has the rows.

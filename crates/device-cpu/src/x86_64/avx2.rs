@@ -37,7 +37,7 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     const LANES: usize = 8;
     // Products of three instructions keep the units busy with six sums; those of one wait for each other with fewer than eight.
     const STRIPS: usize = if VNNI { 2 } else { 1 };
-    // A product of two instructions needs no more of them for the next: twice the rows share what a token reads.
+    // A product of two instructions leaves registers for twelve sums: two vectors of rows share what is read of each token.
     const STRIPS_IN_HALVES: usize = 2;
     const FLOAT_STRIPS: usize = 2;
     const TOKENS: usize = if VNNI { 4 } else { 6 };
