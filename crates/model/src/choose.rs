@@ -42,6 +42,7 @@ pub fn types(
     minds: &dyn Fn(&Planned) -> f64,
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Quant>, Error> {
+    let spare = spare_bytes(draft, target_bytes)?;
     let mut types: Vec<Quant> = draft.tensors.iter().map(|tensor| tensor.quant).collect();
     let open: Vec<usize> = (0..types.len()).filter(|&index| crate::mix::may_change(&draft.tensors[index])).collect();
     let mut choices = Vec::new();
@@ -53,24 +54,32 @@ pub fn types(
         }
         tell(done + 1, open.len());
     }
-    let smallest = |types: &mut Vec<Quant>, choices: &[Choice]| {
-        for choice in choices {
-            types[choice.tensor] = choice.offers[choice.taken].0;
-        }
-        quantize::file_bytes(draft, types)
-    };
-    let least = smallest(&mut types, &choices)?;
-    let Some(spare) = target_bytes.checked_sub(least) else {
-        return Err(Error::Type {
-            tensor: "list".to_owned(),
-            reason: format!("the smallest file would take {least} bytes, more than the {target_bytes} asked for"),
-        });
-    };
     spend(&mut choices, spare);
     for choice in &choices {
         types[choice.tensor] = choice.offers[choice.taken].0;
     }
     Ok(types)
+}
+
+/// What a file of the smallest types leaves of so many bytes: known before anything is tried, which takes minutes.
+///
+/// # Errors
+/// When that file is larger.
+pub fn spare_bytes(draft: &Draft, target_bytes: u64) -> Result<u64, Error> {
+    let smallest = |tensor: &Planned| {
+        let sizes = candidates(tensor).iter().filter_map(|&quant| Some((tensor.bytes(quant)?, quant)));
+        sizes.min_by_key(|&(bytes, _)| bytes).map_or(tensor.quant, |(_, quant)| quant)
+    };
+    let types: Vec<Quant> = draft
+        .tensors
+        .iter()
+        .map(|tensor| if crate::mix::may_change(tensor) { smallest(tensor) } else { tensor.quant })
+        .collect();
+    let least = quantize::file_bytes(draft, &types)?;
+    target_bytes.checked_sub(least).ok_or_else(|| Error::Type {
+        tensor: "list".to_owned(),
+        reason: format!("the smallest file would take {least} bytes, more than the {target_bytes} asked for"),
+    })
 }
 
 /// Takes better offers than the first of each for so many bytes more in all.
@@ -119,13 +128,16 @@ fn spend(choices: &mut [Choice], spare_bytes: u64) {
     }
 }
 
+/// The types that a tensor's rows can be cut into blocks of.
+fn candidates(tensor: &Planned) -> &'static [Quant] {
+    if tensor.columns().is_multiple_of(256) { LARGE_BLOCKS } else { SMALL_BLOCKS }
+}
+
 /// Types with what they take and cost, those left out that another beats in both.
 fn offers(tensor: &Planned, importance: Option<&Importance>, minds: f64) -> Result<Vec<(Quant, u64, f64)>, Error> {
-    let columns = tensor.columns();
-    let candidates = if columns.is_multiple_of(256) { LARGE_BLOCKS } else { SMALL_BLOCKS };
     let tried = Tried::of(tensor, importance);
     let mut offers = Vec::new();
-    for &quant in candidates {
+    for &quant in candidates(tensor) {
         let Some(bytes) = tensor.bytes(quant) else { continue };
         offers.push((quant, bytes, minds * tried.error(tensor, quant)?));
     }

@@ -151,6 +151,7 @@ fn chosen(
     importance: Option<&Importance>,
     size: u64,
 ) -> anyhow::Result<Vec<Quant>> {
+    choose::spare_bytes(draft, size).map_err(|error| BadInput(error.to_string()))?;
     let progress = Progress::start("reading the text");
     let (name, threads) = (Some(arguments.source.as_str()), arguments.threads.map(usize::from));
     let values: usize = draft.tensors.iter().map(|tensor| tensor.rows() * tensor.columns()).sum();
