@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use kauri_arch::Shape;
-use kauri_device::conformance::{Subject, Tolerance, conform, conform_adapted};
+use kauri_device::conformance::{Subject, Tolerance, conform, conform_adapted, conform_every};
 use kauri_device::{Batch, Buffer, Memory, Plan, Weight};
 use kauri_device_cpu::{Cpu, Isa, Kernels};
 use kauri_formats::Quant;
@@ -47,7 +47,8 @@ impl<const N: usize> Subject for OnThreads<N> {
     }
 }
 
-/// The scalar kernels are the formulas in the formulas' order: no difference at all, on any number of threads.
+/// The scalar kernels are the formulas in the formulas' order: no difference at all, on any number of threads; on one, where nothing is cut,
+/// every third model shows it.
 const EXACT: Tolerance = Tolerance { absolute: 0.0, relative: 0.0, half_cache: 0.0 };
 
 fn quants() -> Vec<Quant> {
@@ -56,8 +57,8 @@ fn quants() -> Vec<Quant> {
 
 #[test]
 fn scalar_kernels_equal_the_reference_on_one_thread() {
-    conform::<OnThreads<1>>(&quants(), EXACT);
-    conform::<OnThreads<1>>(&[Quant::F8_E4M3], EXACT);
+    conform_every::<OnThreads<1>>(3, &quants(), EXACT);
+    conform_every::<OnThreads<1>>(3, &[Quant::F8_E4M3], EXACT);
 }
 
 #[test]
@@ -69,12 +70,12 @@ fn scalar_kernels_equal_the_reference_on_five_threads() {
 /// Activations rounded to bytes cost about a hundredth of a product's size; attention and the rest are exact to rounding.
 const BYTES: Tolerance = Tolerance { absolute: 0.05, relative: 0.02, half_cache: 0.0 };
 
-/// Runs the suite on each instruction set of this CPU that has kernels of its own.
-fn conform_fast(quants: &[Quant], tolerance: Tolerance) {
+/// Runs every so many models of the suite on each instruction set of this CPU that has kernels of its own.
+fn conform_fast(each: usize, quants: &[Quant], tolerance: Tolerance) {
     for isa in Isa::ALL.into_iter().filter(|&isa| isa != Isa::Scalar) {
         if isa.is_supported() {
             ISA.set(isa);
-            conform::<OnThreads<2>>(quants, tolerance);
+            conform_every::<OnThreads<2>>(each, quants, tolerance);
         } else {
             eprintln!("skipped: this CPU has no {}", isa.name());
         }
@@ -83,16 +84,24 @@ fn conform_fast(quants: &[Quant], tolerance: Tolerance) {
 
 #[test]
 fn fast_kernels_stay_near_the_reference() {
-    conform_fast(&quants(), BYTES);
+    conform_fast(1, &quants(), BYTES);
 }
 
 /// Without quantised weights the fast kernels differ by rounding only: by less than 1e-5 of one with a cache that does not
 /// round, by up to 2.7e-5 with one that does.
+const NUMBERS: Tolerance = Tolerance { absolute: 1e-5, relative: 1e-5, half_cache: 3e-5 };
+
 #[test]
 fn fast_kernels_equal_the_reference_on_floating_point_weights() {
-    let tolerance = Tolerance { absolute: 1e-5, relative: 1e-5, half_cache: 3e-5 };
-    conform_fast(&[Quant::F32, Quant::F16, Quant::BF16], tolerance);
-    conform_fast(&[Quant::F8_E4M3], tolerance);
+    conform_fast(1, &[Quant::F32, Quant::F16, Quant::BF16], NUMBERS);
+    conform_fast(1, &[Quant::F8_E4M3], NUMBERS);
+}
+
+/// Every second model; of the types none in F32 alone, which models that are about something else have.
+#[test]
+#[ignore = "half of the last one, for a CPU that is emulated"]
+fn some_models_equal_the_reference_on_floating_point_weights() {
+    conform_fast(2, &[Quant::F16, Quant::F32, Quant::BF16, Quant::F32, Quant::F8_E4M3], NUMBERS);
 }
 
 /// Where a product goes into the stream, what adapters add to it follows: another order of the same sums. Half precision, where
