@@ -201,8 +201,8 @@ fn families_match_their_reference_through_wgpu_with_thirty_two_lanes() {
     match_their_reference(Reduction::Memory(32));
 }
 
-/// A GPU takes every family either way. A driver that computes on the CPU, which takes minutes for all, takes each in one of the ways: every
-/// third with 32 lanes, and the others as it adds up best.
+/// A GPU takes every family either way, from either kind of file. A driver that computes on the CPU, which takes minutes for all, takes each in
+/// one of the ways, every third with 32 lanes and the others as it adds up best, and from one file: both give the same weights.
 fn match_their_reference(reduction: Reduction) {
     let device = match kauri_device_wgpu::Device::open(true, reduction) {
         Ok(device) => device,
@@ -213,7 +213,8 @@ fn match_their_reference(reduction: Reduction) {
         if device.is_software() && number.is_multiple_of(3) == (reduction == Reduction::Best) {
             continue;
         }
-        for file in files(&directory) {
+        let most = if device.is_software() { 1 } else { usize::MAX };
+        for file in files(&directory).into_iter().take(most) {
             let mut model = open(&file, CacheType::F32, |shape, plan| {
                 Box::new(
                     WgpuExecutor::new(&device, &shape, plan, kauri_device_wgpu::Arithmetic::Fast)
