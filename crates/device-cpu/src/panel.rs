@@ -10,7 +10,7 @@ use std::ops::Range;
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, STREAMS,
+    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, STREAMS_MAX,
     Scratch, Tiles, offsets,
 };
 use crate::quant::written_out;
@@ -214,7 +214,7 @@ struct Meeting<'a, V: Vector, U> {
     ahead: Ahead,
     line: usize,
     /// Where those lines of each stream begin.
-    streams: [*const u8; STREAMS],
+    streams: [*const u8; STREAMS_MAX],
     // Each array on its own: where the compiler cannot keep one in registers, it still can the others.
     sums: &'a mut [[V::Int; GROUPS_MAX]; 2],
     /// Sums of columns in a [run](run), where they are [in halves](in_halves).
@@ -238,10 +238,10 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
             // A few lines at a time: a core waits for few of them, and stands still with more.
             for line in index * lines / calls..(index + 1) * lines / calls {
                 // Where a stream has many, each is found from its first.
-                let place = if lines >= 4 * STREAMS {
-                    self.streams[line % STREAMS].wrapping_add(line / STREAMS * LINE)
+                let place = if lines >= 4 * V::STREAMS {
+                    self.streams[line % V::STREAMS].wrapping_add(line / V::STREAMS * LINE)
                 } else {
-                    self.ahead.line(self.line + line)
+                    self.ahead.line::<V>(self.line + line)
                 };
                 V::prefetch(place.cast());
             }
@@ -654,7 +654,7 @@ unsafe fn meet<V: Vector, U: Unpack>(
             x: input.values.add(number * U::COLUMNS),
             ahead,
             line,
-            streams: ahead.from(line),
+            streams: ahead.from::<V>(line),
             sums: &mut sums,
             few: &mut [V::int(0); RUNS_MAX],
             scales: &mut scales,

@@ -124,7 +124,8 @@ pub trait InRegisters<V: Vector>: Tiles<V> {
 }
 
 /// Weights that will be read soon, to be asked for while something is computed: evenly, since a core waits for few lines of
-/// memory at a time, and stands still with more; and in several streams, since the memory gives more to several than to one.
+/// memory at a time, and stands still with more; and in as many streams as suit the CPUs of an instruction set, since the memory of some
+/// gives more to several than to one.
 #[derive(Clone, Copy)]
 pub struct Ahead {
     start: *const u8,
@@ -136,23 +137,24 @@ pub struct Ahead {
     owed: usize,
 }
 
-/// Streams of memory.
-pub const STREAMS: usize = 4;
+/// Most streams of memory.
+pub const STREAMS_MAX: usize = 4;
 
 impl Ahead {
     /// Those of the strip that follows `stored` in memory, which has as many bytes.
-    fn behind(stored: &[u8], strip_bytes: usize, bytes: Range<usize>) -> Self {
+    fn behind<V: Vector>(stored: &[u8], strip_bytes: usize, bytes: Range<usize>) -> Self {
         Self {
             start: stored.as_ptr().wrapping_add(strip_bytes + bytes.start),
-            apart_bytes: bytes.len().div_ceil(STREAMS * LINE) * LINE,
-            lines: (0, bytes.len().div_ceil(LINE).next_multiple_of(STREAMS)),
+            apart_bytes: bytes.len().div_ceil(V::STREAMS * LINE) * LINE,
+            lines: (0, bytes.len().div_ceil(LINE).next_multiple_of(V::STREAMS)),
             owed: 0,
         }
     }
 
     /// What falls to `range` of `count`.
-    pub fn share(self, range: Range<usize>, count: usize) -> Self {
-        let line = |index: usize| self.lines.0 + (self.lines.1 - self.lines.0) / STREAMS * index / count * STREAMS;
+    pub fn share<V: Vector>(self, range: Range<usize>, count: usize) -> Self {
+        let line =
+            |index: usize| self.lines.0 + (self.lines.1 - self.lines.0) / V::STREAMS * index / count * V::STREAMS;
         Self { lines: (line(range.start), line(range.end)), ..self }
     }
 
@@ -169,32 +171,32 @@ impl Ahead {
     #[inline(always)]
     pub unsafe fn ask<V: Vector>(&mut self, lines: usize) {
         self.owed += lines;
-        while self.owed >= STREAMS && self.lines.0 < self.lines.1 {
-            let mut place = self.start.wrapping_add(self.lines.0 / STREAMS * LINE);
-            for _ in 0..STREAMS {
+        while self.owed >= V::STREAMS && self.lines.0 < self.lines.1 {
+            let mut place = self.start.wrapping_add(self.lines.0 / V::STREAMS * LINE);
+            for _ in 0..V::STREAMS {
                 // SAFETY: the caller's contract is the same; an address may lie anywhere.
                 unsafe { V::prefetch(place.cast()) };
                 place = place.wrapping_add(self.apart_bytes);
             }
-            self.lines.0 += STREAMS;
-            self.owed -= STREAMS;
+            self.lines.0 += V::STREAMS;
+            self.owed -= V::STREAMS;
         }
     }
 
     /// Where line number `line` begins and the next ones of the other streams: those behind each follow it in memory.
     #[inline(always)]
-    pub fn from(self, line: usize) -> [*const u8; STREAMS] {
-        let mut streams = [self.start; STREAMS];
-        for (stream, start) in streams.iter_mut().enumerate() {
-            *start = self.line(line + stream);
+    pub fn from<V: Vector>(self, line: usize) -> [*const u8; STREAMS_MAX] {
+        let mut streams = [self.start; STREAMS_MAX];
+        for (stream, start) in streams[..V::STREAMS].iter_mut().enumerate() {
+            *start = self.line::<V>(line + stream);
         }
         streams
     }
 
     /// Where line number `line` begins.
     #[inline(always)]
-    pub fn line(self, line: usize) -> *const u8 {
-        self.start.wrapping_add(line % STREAMS * self.apart_bytes + line / STREAMS * LINE)
+    pub fn line<V: Vector>(self, line: usize) -> *const u8 {
+        self.start.wrapping_add(line % V::STREAMS * self.apart_bytes + line / V::STREAMS * LINE)
     }
 }
 
@@ -479,14 +481,14 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
         let part = Part { packing: M::PACKING, start, columns, rows: rows.clone() };
         // As much of the next strip as is computed of this one.
         let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
-        let ahead = Ahead::behind(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
+        let ahead = Ahead::behind::<V>(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
         let (while_filling, time) =
             if (2..=ENOUGH).contains(&tokens) { (M::FILLING, M::FILLING + tokens) } else { (1, 1) };
         // SAFETY: the rows hold the columns, and the panel has room for them; the rest is the caller's contract.
         unsafe {
-            let now = ahead.share(0..while_filling, time);
+            let now = ahead.share::<V>(0..while_filling, time);
             M::fill(stored, row_bytes, start..start + columns, product.scales(&rows), now, &mut scratch.panel);
-            meet(product, &part, ahead.share(while_filling..time, time), scratch);
+            meet(product, &part, ahead.share::<V>(while_filling..time, time), scratch);
         }
         start += columns;
     }
@@ -508,7 +510,7 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
         let tile = product.tokens.tile_of(product.tokens.first, M::Tiles::TOKENS);
         let row_bytes = M::row_bytes(product.columns);
         let strip_bytes = row_bytes * height::<V, M>();
-        let ahead = Ahead::behind(stored, strip_bytes, 0..strip_bytes);
+        let ahead = Ahead::behind::<V>(stored, strip_bytes, 0..strip_bytes);
         let total = M::single::<R>(stored, row_bytes, product.scales(rows), product.x, tile, ahead);
         let at = scratch.sums[..R * V::LANES].as_mut_ptr();
         for r in 0..R {
@@ -530,7 +532,7 @@ pub unsafe fn tiles<V: Vector, M: Tiles<V>>(product: &Product<'_>, part: &Part, 
     let mut token = rows.first;
     while token < rows.first + rows.tokens {
         let at = rows.tile_of(token, M::TOKENS);
-        let ahead = ahead.share(token - rows.first..token - rows.first + at.width, rows.tokens);
+        let ahead = ahead.share::<V>(token - rows.first..token - rows.first + at.width, rows.tokens);
         let output = product.output.filter(|_| part.start + part.columns == product.columns);
         // SAFETY: the caller's contract is the same.
         unsafe {
@@ -568,7 +570,7 @@ pub unsafe fn in_registers<V: Vector, M: InRegisters<V>>(
             _ if left >= V::TOKENS => V::TOKENS,
             _ => 1 << left.ilog2(),
         };
-        let ahead = ahead.share(first..first + count, tile.width);
+        let ahead = ahead.share::<V>(first..first + count, tile.width);
         let few = (tile, first, ahead);
         // SAFETY: the caller's contract is the same, and the tile has so many tokens from there on.
         unsafe {

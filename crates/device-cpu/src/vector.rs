@@ -30,6 +30,8 @@ pub unsafe trait Vector: Copy {
     const WHOLE: bool = false;
     /// Whether [`Self::dot_halves`] is quicker than [`Self::dot_low`], and its sums are of sixteen bits.
     const HALVES: bool = false;
+    /// Streams of memory in which weights are asked for, at most [`crate::product::STREAMS_MAX`].
+    const STREAMS: usize;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.

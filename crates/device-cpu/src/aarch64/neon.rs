@@ -38,6 +38,7 @@ unsafe impl Vector for Neon {
     const TOKENS: usize = 6;
     const EIGHT: bool = false;
     const SIGNED: bool = true;
+    const STREAMS: usize = 4;
     type Float = float32x4_t;
     type Int = int32x4_t;
     type Bytes = uint8x16_t;

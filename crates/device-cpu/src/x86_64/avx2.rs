@@ -44,6 +44,8 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     const EIGHT: bool = false;
     const SIGNED: bool = !VNNI;
     const HALVES: bool = !VNNI;
+    // Of one stream, in the order of memory, an AMD CPU of family 25 brings a fifth more than of four. With VNNI as with AVX-512.
+    const STREAMS: usize = if VNNI { 4 } else { 1 };
     type Float = __m256;
     type Int = __m256i;
     type Bytes = __m256i;

@@ -40,6 +40,7 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     const EIGHT: bool = true;
     const SIGNED: bool = false;
     const WHOLE: bool = WHOLE;
+    const STREAMS: usize = 4;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;

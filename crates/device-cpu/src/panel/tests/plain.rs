@@ -65,6 +65,7 @@ unsafe impl Vector for Plain {
     const FLOAT_STRIPS: usize = 1;
     const TOKENS: usize = 8;
     const EIGHT: bool = false;
+    const STREAMS: usize = 2;
     type Float = [f32; 16];
     type Int = [i32; 16];
     type Bytes = [[u8; 4]; 16];

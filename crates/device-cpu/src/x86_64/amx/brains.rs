@@ -90,7 +90,7 @@ impl Multiply<Beside> for Brains {
             registers(stored.len() / row_bytes, 1).take();
             for chunk in 0..chunks {
                 let columns = chunk * CHUNK..columns.min((chunk + 1) * CHUNK);
-                let ahead = ahead.share(chunk..chunk + 1, chunks);
+                let ahead = ahead.share::<Beside>(chunk..chunk + 1, chunks);
                 meet(&Weights::stored(stored, row_bytes, &columns), columns, x, tile, ahead, &mut tiles);
                 for (r, total) in total.iter_mut().enumerate() {
                     for (lane, total) in total.iter_mut().enumerate() {
