@@ -10,7 +10,7 @@ use crate::activation::{Activations, Tile};
 use crate::detect::Packing;
 use crate::product::{
     self, Ahead, Fill, InRegisters, LANES_MAX, LaneScales, Multiply, NUMBERS, Panel, Part, Product, RowScales, Scratch,
-    Tiles, offsets,
+    Tiles, offsets, offsets_of_whole,
 };
 use crate::vector::Vector;
 
@@ -178,7 +178,7 @@ const RUN: usize = 16;
 struct Rows<'a> {
     stored: &'a [u8],
     row_bytes: usize,
-    offsets: [i32; LANES_MAX],
+    offsets: [isize; LANES_MAX],
 }
 
 impl<'a> Rows<'a> {
@@ -186,6 +186,12 @@ impl<'a> Rows<'a> {
     #[inline(always)]
     fn new<V: Vector>(stored: &'a [u8], row_bytes: usize, part: usize) -> Self {
         Self { stored, row_bytes, offsets: offsets::<V>(stored, row_bytes, part) }
+    }
+
+    /// The same of a strip that is known to be whole.
+    #[inline(always)]
+    fn of_whole<V: Vector>(stored: &'a [u8], row_bytes: usize, part: usize) -> Self {
+        Self { stored, row_bytes, offsets: offsets_of_whole::<V>(row_bytes, part) }
     }
 
     /// Sixteen bytes of each row from `column` on, zeros behind its end.
@@ -206,7 +212,7 @@ impl<'a> Rows<'a> {
                 let bytes = &self.stored[start + at..start + self.row_bytes];
                 rest[..bytes.len()].copy_from_slice(bytes);
             }
-            V::columns16(rest.as_ptr(), &std::array::from_fn(|lane| lane as i32 * 16))
+            V::columns16(rest.as_ptr(), &std::array::from_fn(|lane| lane as isize * 16))
         }
     }
 }
@@ -267,7 +273,7 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         let run = 16 / E::BYTES;
         let (x, columns) = (x.numbers(tile, 0), row_bytes / E::BYTES);
         let each = ahead.each(columns.div_ceil(run) * R);
-        let rows: [Rows<'_>; R] = std::array::from_fn(|part| Rows::new::<V>(stored, row_bytes, part));
+        let rows: [Rows<'_>; R] = std::array::from_fn(|part| Rows::of_whole::<V>(stored, row_bytes, part));
         let scales: [LaneScales<'_>; R] = std::array::from_fn(|part| scales.of_lanes::<V>(part));
         // SAFETY: the rows hold the columns; there is an activation for each.
         unsafe {

@@ -11,7 +11,7 @@ use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
     self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, STREAMS_MAX,
-    Scratch, Tiles, offsets,
+    Scratch, Tiles, offsets, offsets_of_whole,
 };
 use crate::quant::written_out;
 use crate::vector::{Vector, halves_max};
@@ -107,7 +107,7 @@ pub trait Unpack {
     ///
     /// # Safety
     /// Those places hold `BYTES` readable bytes each, `out` takes a block of this type, and the CPU has the instructions of `V`.
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; LANES_MAX], out: &mut impl Sink<V>);
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; LANES_MAX], out: &mut impl Sink<V>);
 }
 
 /// Where one unpacked block goes. Of the columns of a [run](run) the first come before the others, and the last behind them.
@@ -364,7 +364,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         unsafe {
             let mut total = [V::float(0.0); R];
             for r in 0..R {
-                let offsets = offsets::<V>(stored, row_bytes, r);
+                let offsets = offsets_of_whole::<V>(row_bytes, r);
                 for first in (0..blocks).step_by(run) {
                     let mut partial = [V::float(0.0); SPANS_MAX];
                     for block in first..blocks.min(first + run) {
@@ -634,7 +634,7 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
 #[inline(always)]
 unsafe fn meet<V: Vector, U: Unpack>(
     (base, ahead, line): (*const u8, Ahead, usize),
-    offsets: &[i32; LANES_MAX],
+    offsets: &[isize; LANES_MAX],
     input: &Input,
     number: usize,
     values: &mut [V::Float; SPANS_MAX],

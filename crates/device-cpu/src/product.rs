@@ -74,7 +74,7 @@ pub trait Multiply<V: Vector>: Fill<V> {
     /// The sums of the only token of a tile, without a panel; the same bits. Asks for `ahead` meanwhile.
     ///
     /// # Safety
-    /// `stored` holds one row or more of `row_bytes` bytes; the CPU has the instructions of `V`.
+    /// `stored` holds a whole strip of rows of `row_bytes` bytes; the CPU has the instructions of `V`.
     unsafe fn single<const R: usize>(
         stored: &[u8],
         row_bytes: usize,
@@ -253,9 +253,20 @@ impl LaneScales<'_> {
 
 /// Where the rows of vector `part` of a strip begin. A short last strip reads its last row again in the lanes that it does not have.
 #[inline(always)]
-pub fn offsets<V: Vector>(stored: &[u8], row_bytes: usize, part: usize) -> [i32; LANES_MAX] {
+pub fn offsets<V: Vector>(stored: &[u8], row_bytes: usize, part: usize) -> [isize; LANES_MAX] {
     let last = stored.len() / row_bytes - 1;
-    std::array::from_fn(|lane| ((part * V::LANES + lane).min(last) * row_bytes) as i32)
+    std::array::from_fn(|lane| ((part * V::LANES + lane).min(last) * row_bytes) as isize)
+}
+
+/// The same of a strip that is known to be whole. Then the compiler knows that the rows are equally far apart, and finds them from a few
+/// registers instead of one for each.
+#[inline(always)]
+pub fn offsets_of_whole<V: Vector>(row_bytes: usize, part: usize) -> [isize; LANES_MAX] {
+    let mut offsets = [0; LANES_MAX];
+    for (lane, offset) in offsets.iter_mut().enumerate().take(V::LANES) {
+        *offset = ((part * V::LANES + lane) * row_bytes) as isize;
+    }
+    offsets
 }
 
 /// One worker's unpacked weights.
@@ -439,11 +450,11 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(
     scratch: &mut Scratch,
     meet: Meeter,
 ) {
-    if product.tokens.tokens > 1 {
+    let (rows, stored) = rows_of::<V, M>(product, strip);
+    if product.tokens.tokens > 1 || rows.len() < height::<V, M>() {
         // SAFETY: the caller's contract is the same.
         return unsafe { parts::<V, M>(product, strip, scratch, meet) };
     }
-    let (rows, stored) = rows_of::<V, M>(product, strip);
     // SAFETY: the caller's contract is the same.
     unsafe {
         match M::Tiles::STRIPS {
@@ -497,7 +508,7 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
 /// Computes the only token, without a panel.
 ///
 /// # Safety
-/// As [`strip`]; `M` computes `R` vectors of rows together, and `stored` holds the rows.
+/// As [`strip`]; `M` computes `R` vectors of rows together, and `stored` holds all rows of such a strip.
 #[inline(always)]
 unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
     product: &Product<'_>,

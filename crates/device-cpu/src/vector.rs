@@ -135,9 +135,9 @@ pub unsafe trait Vector: Copy {
     // Rows.
 
     /// Four bytes of each row, at `base + offsets[row]`. On some CPUs dearer than [`Self::columns16`] of the same rows.
-    unsafe fn gather(base: *const u8, offsets: &[i32; 16]) -> Self::Bytes;
+    unsafe fn gather(base: *const u8, offsets: &[isize; 16]) -> Self::Bytes;
     /// Sixteen bytes of each row: the first four of every row, the next four, and so on.
-    unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [Self::Bytes; 4];
+    unsafe fn columns16(base: *const u8, offsets: &[isize; 16]) -> [Self::Bytes; 4];
 
     /// The same, computed before what follows is read: where a sum waits in a register, the compiler would else read all that a block
     /// takes first, and put it aside in memory.

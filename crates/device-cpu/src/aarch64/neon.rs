@@ -289,16 +289,16 @@ unsafe impl Vector for Neon {
     }
 
     #[inline(always)]
-    unsafe fn gather(base: *const u8, offsets: &[i32; 16]) -> uint8x16_t {
+    unsafe fn gather(base: *const u8, offsets: &[isize; 16]) -> uint8x16_t {
         let mut rows = [0u32; 4];
         for (row, &offset) in rows.iter_mut().zip(offsets) {
-            *row = base.offset(offset as isize).cast::<u32>().read_unaligned();
+            *row = base.offset(offset).cast::<u32>().read_unaligned();
         }
         vreinterpretq_u8_u32(vld1q_u32(rows.as_ptr()))
     }
 
     #[inline(always)]
-    unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [uint8x16_t; 4] {
+    unsafe fn columns16(base: *const u8, offsets: &[isize; 16]) -> [uint8x16_t; 4] {
         let (a, b) = (sixteen(base, offsets[0]), sixteen(base, offsets[1]));
         let (c, d) = (sixteen(base, offsets[2]), sixteen(base, offsets[3]));
         // Words 0 and 2, and words 1 and 3, of two rows each.
@@ -364,8 +364,8 @@ unsafe fn words(a: uint8x16_t) -> uint32x4_t {
 /// # Safety
 /// The CPU has NEON; the row holds sixteen bytes at its offset.
 #[inline(always)]
-unsafe fn sixteen(base: *const u8, offset: i32) -> uint32x4_t {
-    vreinterpretq_u32_u8(vld1q_u8(base.offset(offset as isize)))
+unsafe fn sixteen(base: *const u8, offset: isize) -> uint32x4_t {
+    vreinterpretq_u32_u8(vld1q_u8(base.offset(offset)))
 }
 
 compile! {

@@ -136,7 +136,7 @@ impl Unpacked {
         }
         let base = memory[32..].as_ptr();
         let _readable = Readable::blocks(base, stride, U::BYTES);
-        let offsets = std::array::from_fn(|lane| (lane * stride) as i32);
+        let offsets = std::array::from_fn(|lane| (lane * stride) as isize);
         let groups = U::COLUMNS / U::Form::GROUP;
         let mut unpacked = Self {
             bytes: vec![0xff; U::COLUMNS * LANES_MAX],

@@ -7,7 +7,7 @@ use crate::vector::Vector;
 /// # Safety
 /// As [`Vector::columns16`].
 #[inline(always)]
-pub(super) unsafe fn columns32<V: Vector>(base: *const u8, offsets: &[i32; 16]) -> [V::Bytes; 8] {
+pub(super) unsafe fn columns32<V: Vector>(base: *const u8, offsets: &[isize; 16]) -> [V::Bytes; 8] {
     // SAFETY: the caller's contract is the same.
     unsafe {
         let low = V::byte(0x0f);

@@ -16,7 +16,7 @@ impl Unpack for Iq1M {
     const OFFSET: i32 = Iq1S::OFFSET;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 56 bytes, every write in the unpacked one; point numbers have eleven
         // bits.
         unsafe {
@@ -48,7 +48,7 @@ impl Unpack for Iq1M {
 /// # Safety
 /// As [`Unpack::unpack`].
 #[inline(always)]
-unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
     // SAFETY: the last 16 bytes of the block are read, its sixteen scales written.
     unsafe {
         let [.., a, b] = V::columns16(base.add(40), offsets);

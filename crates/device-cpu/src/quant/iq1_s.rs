@@ -24,7 +24,7 @@ impl Unpack for Iq1S {
     const OFFSET: i32 = 9;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 50 bytes, every write in the unpacked one; point numbers have eleven
         // bits.
         unsafe {

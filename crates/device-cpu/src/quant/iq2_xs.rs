@@ -22,7 +22,7 @@ impl Unpack for Iq2Xs {
     const OFFSET: i32 = 64;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 74 bytes, every write in the unpacked one; point numbers have nine
         // bits.
         unsafe {

@@ -16,7 +16,7 @@ impl Unpack for Iq4Xs {
     const OFFSET: i32 = Iq4Nl::OFFSET;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 136 bytes, every write in the unpacked one.
         unsafe {
             let [first, low, ..] = V::columns16(base, offsets);

@@ -20,7 +20,7 @@ impl Unpack for Mxfp4 {
     const OFFSET: i32 = 12;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 17 bytes, every write in the unpacked one.
         unsafe {
             // `2^(exponent - 128)` may be subnormal: the product of two powers that are not, one for each half of the

@@ -29,7 +29,7 @@ impl Unpack for Nvfp4 {
     const OFFSET: i32 = Mxfp4::OFFSET;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 36 bytes, every write in the unpacked one; the bytes of scales are
         // under 256.
         unsafe {

@@ -15,7 +15,7 @@ impl Unpack for Q2K {
     const OFFSET: i32 = 0;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 84 bytes, every write in the unpacked one.
         unsafe {
             let header = V::gather(base.add(80), offsets);
@@ -40,7 +40,7 @@ impl Unpack for Q2K {
 /// # Safety
 /// As [`Unpack::unpack`], for 64 bytes and 256 columns.
 #[inline(always)]
-pub(super) unsafe fn two_bits<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+pub(super) unsafe fn two_bits<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
     // SAFETY: four times 16 bytes are read, four times 16 parts of the block are written.
     unsafe {
         let two = V::byte(3);

@@ -15,7 +15,7 @@ impl Unpack for Q3K {
     const OFFSET: i32 = 4;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 110 bytes, every write in the unpacked one.
         unsafe {
             unpack_scales::<V>(base, offsets, out);
@@ -48,7 +48,7 @@ impl Unpack for Q3K {
 /// # Safety
 /// As [`Unpack::unpack`].
 #[inline(always)]
-unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+unsafe fn unpack_scales<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
     // SAFETY: the last 16 bytes of the block are read, its sixteen scales written.
     unsafe {
         // Two bytes that belong to the values, twelve of scales, two of the scale of scales.

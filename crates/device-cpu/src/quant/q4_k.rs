@@ -15,7 +15,7 @@ impl Unpack for Q4K {
     const OFFSET: i32 = 0;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 144 bytes, every write in the unpacked one.
         unsafe {
             scales_and_minimums::<V>(base, offsets, out);
@@ -37,7 +37,7 @@ impl Unpack for Q4K {
 /// # Safety
 /// As [`Unpack::unpack`], for blocks of eight groups with minimums.
 #[inline(always)]
-pub(super) unsafe fn scales_and_minimums<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+pub(super) unsafe fn scales_and_minimums<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
     // SAFETY: every read lies in the first 16 bytes of the block, every write in one of its eight groups.
     unsafe {
         let [header, a, b, c] = V::columns16(base, offsets);

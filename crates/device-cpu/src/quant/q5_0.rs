@@ -16,7 +16,7 @@ impl Unpack for Q5_0 {
     const OFFSET: i32 = 16;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 22 bytes, every write in the unpacked one.
         unsafe {
             let [first, second, ..] = V::columns16(base, offsets);

@@ -15,7 +15,7 @@ impl Unpack for Q6K {
     const OFFSET: i32 = 32;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[i32; 16], out: &mut impl Sink<V>) {
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 210 bytes (the last starts at 206), every write in the unpacked one.
         unsafe {
             out.block_scale(V::half_to_float::<1>(V::gather(base.add(206), offsets)));

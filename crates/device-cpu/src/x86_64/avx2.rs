@@ -300,13 +300,13 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     }
 
     #[inline(always)]
-    unsafe fn gather(base: *const u8, offsets: &[i32; 16]) -> __m256i {
+    unsafe fn gather(base: *const u8, offsets: &[isize; 16]) -> __m256i {
         // Not the instruction of this name: on many CPUs without AVX-512 it takes longer.
         _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(four(base, offsets, 0)), four(base, offsets, 4))
     }
 
     #[inline(always)]
-    unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [__m256i; 4] {
+    unsafe fn columns16(base: *const u8, offsets: &[isize; 16]) -> [__m256i; 4] {
         // Rows r and r + 4 in the two halves; then 4 x 4 words are transposed inside each half.
         let (a, b) = (halves(base, offsets, 0), halves(base, offsets, 1));
         let (c, d) = (halves(base, offsets, 2), halves(base, offsets, 3));
@@ -375,9 +375,9 @@ unsafe fn in_pairs(halves: __m256i) -> __m256i {
 /// # Safety
 /// The CPU has AVX2; each of those rows holds sixteen bytes at its offset.
 #[inline(always)]
-unsafe fn halves(base: *const u8, offsets: &[i32; 16], first: usize) -> __m256i {
-    let low = _mm_loadu_si128(base.offset(offsets[first] as isize).cast());
-    let high = _mm_loadu_si128(base.offset(offsets[first + 4] as isize).cast());
+unsafe fn halves(base: *const u8, offsets: &[isize; 16], first: usize) -> __m256i {
+    let low = _mm_loadu_si128(base.offset(offsets[first]).cast());
+    let high = _mm_loadu_si128(base.offset(offsets[first + 4]).cast());
     _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high)
 }
 
@@ -386,10 +386,10 @@ unsafe fn halves(base: *const u8, offsets: &[i32; 16], first: usize) -> __m256i 
 /// # Safety
 /// The CPU has SSE 4.1; each of those rows holds four bytes at its offset.
 #[inline(always)]
-unsafe fn four(base: *const u8, offsets: &[i32; 16], first: usize) -> __m128i {
+unsafe fn four(base: *const u8, offsets: &[isize; 16], first: usize) -> __m128i {
     let mut words = [0; 4];
     for (word, &offset) in words.iter_mut().zip(&offsets[first..first + 4]) {
-        *word = base.offset(offset as isize).cast::<i32>().read_unaligned();
+        *word = base.offset(offset).cast::<i32>().read_unaligned();
     }
     let rows = _mm_cvtsi32_si128(words[0]);
     let rows = _mm_insert_epi32::<1>(rows, words[1]);

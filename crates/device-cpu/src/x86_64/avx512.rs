@@ -279,12 +279,13 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     }
 
     #[inline(always)]
-    unsafe fn gather(base: *const u8, offsets: &[i32; 16]) -> __m512i {
+    unsafe fn gather(base: *const u8, offsets: &[isize; 16]) -> __m512i {
+        let offsets = offsets.map(|offset| offset as i32);
         _mm512_i32gather_epi32::<1>(_mm512_loadu_si512(offsets.as_ptr().cast()), base.cast())
     }
 
     #[inline(always)]
-    unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [__m512i; 4] {
+    unsafe fn columns16(base: *const u8, offsets: &[isize; 16]) -> [__m512i; 4] {
         // Rows r, r + 4, r + 8 and r + 12 in the four quarters; then 4 x 4 words are transposed inside each quarter.
         let (a, b) = (quarters(base, offsets, 0), quarters(base, offsets, 1));
         let (c, d) = (quarters(base, offsets, 2), quarters(base, offsets, 3));
@@ -325,10 +326,10 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
 /// # Safety
 /// The CPU has AVX-512 F; each of those rows holds sixteen bytes at its offset.
 #[inline(always)]
-unsafe fn quarters(base: *const u8, offsets: &[i32; 16], first: usize) -> __m512i {
+unsafe fn quarters(base: *const u8, offsets: &[isize; 16], first: usize) -> __m512i {
     let mut rows = [_mm_setzero_si128(); 4];
     for quarter in 0..4 {
-        rows[quarter] = _mm_loadu_si128(base.offset(offsets[first + 4 * quarter] as isize).cast());
+        rows[quarter] = _mm_loadu_si128(base.offset(offsets[first + 4 * quarter]).cast());
     }
     let v = _mm512_castsi128_si512(rows[0]);
     let v = _mm512_inserti32x4::<1>(v, rows[1]);

@@ -181,7 +181,7 @@ unsafe fn bytes<V: Vector>(input: &Input, results: &mut Results) {
 /// # Safety
 /// The CPU has the instructions of `V`.
 unsafe fn rows<V: Vector>(input: &Input, results: &mut Results) {
-    let offsets = std::array::from_fn(|lane| (lane * STRIDE) as i32);
+    let offsets = std::array::from_fn(|lane| (lane * STRIDE) as isize);
     let _readable = Readable::blocks(input.rows.as_ptr(), STRIDE, ROW);
     // SAFETY: sixteen bytes are there at each offset.
     unsafe {

@@ -38,10 +38,10 @@ pub struct Plain;
 ///
 /// # Safety
 /// Each row holds `N` bytes at its offset; the test refuses a block that does not.
-unsafe fn rows<const N: usize>(base: *const u8, offsets: &[i32; 16]) -> [[u8; N]; 16] {
+unsafe fn rows<const N: usize>(base: *const u8, offsets: &[isize; 16]) -> [[u8; N]; 16] {
     let (first, stride, bytes) = READABLE.get();
     offsets.map(|offset| {
-        let from = base.wrapping_offset(offset as isize);
+        let from = base.wrapping_offset(offset);
         let inside = from.addr().checked_sub(first).map_or(usize::MAX, |distance| distance % stride);
         assert!(inside.saturating_add(N) <= bytes, "{N} bytes at {inside} of a block of {bytes}");
         // SAFETY: inside one of the readable blocks.
@@ -248,12 +248,12 @@ unsafe impl Vector for Plain {
         a.map(|word| f16::from_le_bytes(word.as_chunks().0[INDEX as usize]).to_f32())
     }
 
-    unsafe fn gather(base: *const u8, offsets: &[i32; 16]) -> [[u8; 4]; 16] {
+    unsafe fn gather(base: *const u8, offsets: &[isize; 16]) -> [[u8; 4]; 16] {
         // SAFETY: the trait's contract.
         unsafe { rows(base, offsets) }
     }
 
-    unsafe fn columns16(base: *const u8, offsets: &[i32; 16]) -> [[[u8; 4]; 16]; 4] {
+    unsafe fn columns16(base: *const u8, offsets: &[isize; 16]) -> [[[u8; 4]; 16]; 4] {
         // SAFETY: the trait's contract.
         let rows: [[u8; 16]; 16] = unsafe { rows(base, offsets) };
         from_fn(|four| from_fn(|lane| rows[lane].as_chunks().0[four]))
