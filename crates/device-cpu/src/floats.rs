@@ -12,6 +12,7 @@ use crate::product::{
     self, Ahead, Fill, InRegisters, LANES_MAX, LaneScales, Multiply, NUMBERS, Panel, Part, Product, RowScales, Scratch,
     Tiles, offsets, offsets_of_whole,
 };
+use crate::quant::written_out;
 use crate::vector::Vector;
 
 /// A floating-point number as it is stored.
@@ -278,24 +279,26 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         // SAFETY: the rows hold the columns; there is an activation for each.
         unsafe {
             let mut total = [V::float(0.0); R];
-            // A cache line of each row at a time: rows a power of two apart share few places in the first-level cache, too few
-            // for all vectors of rows at once.
-            let whole = columns / run * run;
-            for line in (0..columns).step_by(4 * run) {
-                for r in 0..R {
-                    let mut sum = total[r];
-                    // A tile ends with a line.
-                    let scale = E::scale::<V>(&scales[r], line);
-                    for column in (line..whole.min(line + 4 * run)).step_by(run) {
+            // Vectors of rows in turn, sixteen bytes of each row at a time: sums that do not wait for each other. Each is a cache line behind
+            // the one before: rows a power of two apart share few places in the first-level cache, too few for lines of all of them.
+            let (whole, line) = (columns / run * run, 4 * run);
+            let mut scale = [V::float(0.0); R];
+            for step in (0..(R - 1) * line + whole).step_by(run) {
+                written_out!(r in [0, 1, 2, 3] {
+                    let column = step.wrapping_sub(r * line);
+                    if r < R && column < whole {
+                        // A tile ends with a line.
+                        if column % line == 0 {
+                            scale[r] = E::scale::<V>(&scales[r], column);
+                        }
                         ahead.ask::<V>(each);
                         let words = rows[r].columns::<V, E>(column);
                         for index in 0..run {
-                            let number = E::number::<V>(&words, index, scale);
-                            sum = V::mul_add(number, V::float(*x.get_unchecked(column + index)), sum);
+                            let number = E::number::<V>(&words, index, scale[r]);
+                            total[r] = V::mul_add(number, V::float(*x.get_unchecked(column + index)), total[r]);
                         }
                     }
-                    total[r] = sum;
-                }
+                });
             }
             for r in 0..R {
                 if whole < columns {
