@@ -254,6 +254,10 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
                 *few = dot::<V, U::Form>(if index.is_multiple_of(run) { V::int(0) } else { *few }, weights, x);
                 if index % run == run - 1 {
                     *sum = V::add_ints(*sum, V::halves_added(*few));
+                    // Where a group is one run, its sum waits in a register as it is.
+                    if run < const { U::Form::GROUP / 4 } {
+                        *sum = V::settled(*sum);
+                    }
                 }
                 return;
             }

@@ -5,6 +5,7 @@
     reason = "each method is a few instructions under the contract that the trait states once"
 )]
 
+use std::arch::asm;
 use std::arch::x86_64::{
     __m128i, __m256, __m256i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_add_ps,
     _mm_add_ss, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_insert_epi32, _mm_loadu_si128, _mm_max_ps, _mm_max_ss,
@@ -321,6 +322,11 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     }
 
     #[inline(always)]
+    unsafe fn settled(sum: __m256i) -> __m256i {
+        if VNNI { sum } else { settled(sum) }
+    }
+
+    #[inline(always)]
     unsafe fn dot(sum: __m256i, weights: __m256i, x: __m256i) -> __m256i {
         if VNNI {
             return _mm256_dpbusd_avx_epi32(sum, weights, x);
@@ -395,6 +401,15 @@ unsafe fn four(base: *const u8, offsets: &[isize; 16], first: usize) -> __m128i 
     let rows = _mm_insert_epi32::<1>(rows, words[1]);
     let rows = _mm_insert_epi32::<2>(rows, words[2]);
     _mm_insert_epi32::<3>(rows, words[3])
+}
+
+/// [`Vector::settled`], which needs the instructions to name a register.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn settled(mut sum: __m256i) -> __m256i {
+    // SAFETY: no instruction at all; it is not said to leave memory alone, so that no read moves across.
+    unsafe { asm!("/* {0} */", inout(ymm_reg) sum, options(nostack, preserves_flags)) };
+    sum
 }
 
 compile! {
