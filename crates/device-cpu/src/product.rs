@@ -455,7 +455,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(
         // SAFETY: the caller's contract is the same.
         return unsafe { parts::<V, M>(product, strip, scratch, meet) };
     }
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: the strip is whole; the rest is the caller's contract.
     unsafe {
         match M::Tiles::STRIPS {
             1 => single::<V, M, 1>(product, &rows, stored, scratch),
