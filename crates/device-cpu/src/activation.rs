@@ -33,8 +33,8 @@ pub const KINDS: usize = 4;
 
 /// Packed rows of activations, sized at load.
 pub struct Activations {
-    /// As they are: (tiles, columns, tokens of the tile).
-    numbers: Vec<f32>,
+    /// As they are: (tokens, columns).
+    numbers: Vec<Line>,
     /// As [`thirds`]: (tiles, columns / 32, 3, 16, tokens of the tile).
     thirds: Vec<Line>,
     /// As bytes, 32 columns of a token together.
@@ -131,8 +131,8 @@ impl Rows {
 impl Activations {
     /// Room for `values` activations in all.
     pub fn new(values: usize) -> Self {
-        let (numbers, thirds) =
-            (vec![0.0; values], vec![Line([0; LANES_MAX]); (values.div_ceil(2) * THIRDS).div_ceil(LANES_MAX)]);
+        let lines = |words: usize| vec![Line([0; LANES_MAX]); words.div_ceil(LANES_MAX)];
+        let (numbers, thirds) = (lines(values), lines(values.div_ceil(2) * THIRDS));
         let (bytes, tiles) = (Quantised::new(values, 0), Quantised::new(values, 1));
         Self { numbers, thirds, bytes, tiles, kinds: [None; KINDS], columns: 0, begun: 0 }
     }
@@ -142,7 +142,7 @@ impl Activations {
     /// # Panics
     /// If there are more rows than it was made for, or more than three kinds of correction.
     pub fn begin(&mut self, tokens: usize, columns: usize, kinds: impl Iterator<Item = Correction>) {
-        assert!(tokens * columns <= self.numbers.len(), "made for fewer activations");
+        assert!(tokens * columns <= Line::floats(&self.numbers).len(), "made for fewer activations");
         self.columns = columns;
         self.begun += 1;
         self.kinds = [None; KINDS];
@@ -158,10 +158,9 @@ impl Activations {
         self.begun
     }
 
-    /// The numbers of a tile, from column `column` on.
-    pub fn numbers(&self, tile: Tile, column: usize) -> &[f32] {
-        let at = tile.token * self.columns;
-        &self.numbers[at + column * tile.width..at + tile.width * self.columns]
+    /// The numbers of so many tokens, one row after the other.
+    pub fn numbers(&self, token: usize, count: usize) -> &[f32] {
+        &Line::floats(&self.numbers)[token * self.columns..(token + count) * self.columns]
     }
 
     /// The thirds of a tile: (columns / 32, 3, 16, tokens of the tile).
@@ -186,7 +185,7 @@ impl Activations {
     pub fn writer(&mut self) -> Writer<'_> {
         let (kinds, columns) = (self.kinds, self.columns);
         Writer {
-            numbers: Disjoint::new(&mut self.numbers),
+            numbers: Disjoint::new(Line::floats_mut(&mut self.numbers)),
             thirds: Disjoint::new(Line::words_mut(&mut self.thirds)),
             bytes: self.bytes.writer(kinds, columns),
             tiles: self.tiles.writer(kinds, columns),
@@ -299,22 +298,14 @@ struct CorrectionsWriter<'a> {
 }
 
 impl Writer<'_> {
-    /// Packs one row of a tile as it is.
+    /// Keeps one row as it is.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub unsafe fn pack(&self, tile: Tile, token: usize, x: &[f32]) {
-        let start = tile.token * self.columns;
-        if tile.width == 1 {
-            // SAFETY: the row is in use once by the caller's word.
-            unsafe { self.numbers.slice(start..start + x.len()) }.copy_from_slice(x);
-            return;
-        }
-        for (column, x) in x.iter().enumerate() {
-            let at = start + column * tile.width + token - tile.token;
-            // SAFETY: the row is in use once by the caller's word.
-            unsafe { self.numbers.slice(at..at + 1)[0] = *x };
-        }
+    pub unsafe fn keep(&self, token: usize, x: &[f32]) {
+        let start = token * self.columns;
+        // SAFETY: the row is in use once by the caller's word.
+        unsafe { self.numbers.slice(start..start + x.len()) }.copy_from_slice(x);
     }
 
     /// The place of third number `third` of `count` pairs of values of a group of 32 columns, from pair `pair` on: each as many words behind

@@ -1,4 +1,8 @@
 //! The floating-point kernel: rows widened to `f32`, times activations as they are.
+//!
+//! Here a lane is a column: a few rows are read as they are stored, side by side, and widened as they are read. Each sum has a vector of
+//! its own, of every so many-th column in order, whose lanes are added up at the end: the same bits, however many rows and tokens are
+//! computed together.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -8,52 +12,30 @@ use kauri_formats::Quant;
 
 use crate::activation::{Activations, Tile};
 use crate::detect::Packing;
-use crate::product::{
-    self, Ahead, Fill, InRegisters, LANES_MAX, LaneScales, Multiply, NUMBERS, Panel, Part, Product, RowScales, Scratch,
-    Tiles, offsets, offsets_of_whole,
-};
-use crate::quant::written_out;
+use crate::product::{Ahead, Fill, LANES_MAX, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles};
 use crate::vector::Vector;
 
 /// A floating-point number as it is stored.
 pub trait Element {
     /// Bytes of one.
     const BYTES: usize;
+    /// What [`Self::load`] leaves out, of types that are multiplied with scales apart.
+    const LEFT_OUT: Option<f32> = None;
 
-    /// Widens the number that starts at byte `byte` of each row's four.
+    /// Neighbouring numbers of a row, one for each lane, widened, and divided by [`Self::LEFT_OUT`].
     ///
     /// # Safety
-    /// The CPU has the instructions of `V`.
-    unsafe fn widen<V: Vector>(word: V::Bytes, byte: usize) -> V::Float;
-
-    /// What numbers of a type with scales apart are multiplied with behind a column, up to the next tile.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `V`.
-    #[inline(always)]
-    unsafe fn scale<V: Vector>(_: &LaneScales<'_>, _: usize) -> V::Float {
-        // SAFETY: the caller's contract is the same.
-        unsafe { V::float(1.0) }
-    }
-
-    /// Number `index` of sixteen bytes of each row, times what [`Self::scale`] gave.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `V`.
-    #[inline(always)]
-    unsafe fn number<V: Vector>(words: &[V::Bytes; 4], index: usize, _: V::Float) -> V::Float {
-        // SAFETY: the caller's contract is the same.
-        unsafe { Self::widen::<V>(words[index * Self::BYTES / 4], index * Self::BYTES % 4) }
-    }
+    /// So many are stored there; the CPU has the instructions of `V`.
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float;
 }
 
 impl Element for f32 {
     const BYTES: usize = 4;
 
     #[inline(always)]
-    unsafe fn widen<V: Vector>(word: V::Bytes, _: usize) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
         // SAFETY: the caller's contract is the same.
-        unsafe { V::float_from_bits(word) }
+        unsafe { V::load(from.cast()) }
     }
 }
 
@@ -61,9 +43,9 @@ impl Element for f16 {
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn widen<V: Vector>(word: V::Bytes, byte: usize) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
         // SAFETY: the caller's contract is the same.
-        unsafe { if byte == 0 { V::half_to_float::<0>(word) } else { V::half_to_float::<1>(word) } }
+        unsafe { V::load_half(from.cast()) }
     }
 }
 
@@ -71,52 +53,31 @@ impl Element for bf16 {
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn widen<V: Vector>(word: V::Bytes, byte: usize) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
         // SAFETY: the caller's contract is the same.
-        unsafe {
-            V::float_from_bits(if byte == 0 { V::shift_left::<16>(word) } else { V::and(word, V::word(0xffff_0000)) })
-        }
+        unsafe { V::load_brain(from.cast()) }
     }
 }
 
 /// A float of eight bits.
 pub struct E4m3;
 
-impl E4m3 {
-    /// What [`Element::widen`] leaves out: the exponent of half precision begins eight powers of two lower.
-    const LEFT_OUT: f32 = 256.0;
-}
-
 impl Element for E4m3 {
     const BYTES: usize = 1;
+    // The exponent of half precision begins eight powers of two lower.
+    const LEFT_OUT: Option<f32> = Some(256.0);
 
-    /// The number divided by [`Self::LEFT_OUT`]: a sign, and seven bits that are the upper ones of a number in half precision, so that those
-    /// under the normal ones need no care.
+    /// A sign, and seven bits that are the upper ones of a number in half precision, so that those under the normal ones need no care.
     #[inline(always)]
-    unsafe fn widen<V: Vector>(word: V::Bytes, byte: usize) -> V::Float {
-        // SAFETY: the caller's contract is the same.
-        unsafe {
-            let [signs, sizes] = [V::word(0x8000_8000), V::word(0x3f80_3f80)];
-            // Bytes 0 and 2, or 1 and 3, in the two halves.
-            let halves = if byte.is_multiple_of(2) {
-                V::or(V::and(V::shift_left::<8>(word), signs), V::and(V::shift_left::<7>(word), sizes))
-            } else {
-                V::or(V::and(word, signs), V::and(V::shift_right::<1>(word), sizes))
-            };
-            if byte < 2 { V::half_to_float::<0>(halves) } else { V::half_to_float::<1>(halves) }
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
+        let mut halves = [f16::ZERO; LANES_MAX];
+        for (lane, half) in halves.iter_mut().enumerate().take(V::LANES) {
+            // SAFETY: there is a code for each lane by the caller's word.
+            let code = u16::from(unsafe { *from.add(lane) });
+            *half = f16::from_bits((code & 0x80) << 8 | (code & 0x7f) << 7);
         }
-    }
-
-    #[inline(always)]
-    unsafe fn scale<V: Vector>(scales: &LaneScales<'_>, column: usize) -> V::Float {
-        // SAFETY: the caller's contract is the same.
-        unsafe { scales.at::<V>(column, Self::LEFT_OUT) }
-    }
-
-    #[inline(always)]
-    unsafe fn number<V: Vector>(words: &[V::Bytes; 4], index: usize, scale: V::Float) -> V::Float {
-        // SAFETY: the caller's contract is the same.
-        unsafe { V::mul(Self::widen::<V>(words[index / 4], index % 4), scale) }
+        // SAFETY: the array holds a vector; the rest is the caller's contract.
+        unsafe { V::load_half(halves.as_ptr()) }
     }
 }
 
@@ -172,93 +133,32 @@ pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
     })
 }
 
-/// Columns that sixteen bytes hold of the narrowest numbers: the panel has room for whole ones.
-const RUN: usize = 16;
-
-/// A vector of rows.
-struct Rows<'a> {
-    stored: &'a [u8],
-    row_bytes: usize,
-    offsets: [isize; LANES_MAX],
-}
-
-impl<'a> Rows<'a> {
-    /// The rows of vector `part` of a strip, whose stored bytes are `stored`.
-    #[inline(always)]
-    fn new<V: Vector>(stored: &'a [u8], row_bytes: usize, part: usize) -> Self {
-        Self { stored, row_bytes, offsets: offsets::<V>(stored, row_bytes, part) }
-    }
-
-    /// The same of a strip that is known to be whole.
-    #[inline(always)]
-    fn of_whole<V: Vector>(stored: &'a [u8], row_bytes: usize, part: usize) -> Self {
-        Self { stored, row_bytes, offsets: offsets_of_whole::<V>(row_bytes, part) }
-    }
-
-    /// Sixteen bytes of each row from `column` on, zeros behind its end.
-    ///
-    /// # Safety
-    /// The rows have the column; the CPU has the instructions of `V`.
-    #[inline(always)]
-    unsafe fn columns<V: Vector, E: Element>(&self, column: usize) -> [V::Bytes; 4] {
-        let at = column * E::BYTES;
-        // SAFETY: reads end with the row, or lie in an array.
-        unsafe {
-            if at + 16 <= self.row_bytes {
-                return V::columns16(self.stored.as_ptr().add(at), &self.offsets);
-            }
-            let mut rest = [0; LANES_MAX * 16];
-            for (lane, rest) in rest.chunks_exact_mut(16).enumerate() {
-                let start = self.offsets[lane] as usize;
-                let bytes = &self.stored[start + at..start + self.row_bytes];
-                rest[..bytes.len()].copy_from_slice(bytes);
-            }
-            V::columns16(rest.as_ptr(), &std::array::from_fn(|lane| lane as isize * 16))
-        }
-    }
-}
+/// Rows of a strip.
+const HEIGHT: usize = 16;
+/// Those of them that the only token meets side by side: as many sums that do not wait for each other.
+const ROWS: usize = 4;
+/// Columns between two times that weights are asked for. Tiles of scales are whole ones.
+const RUN: usize = 32;
+/// Most tokens of a tile.
+const TOKENS: usize = 12;
+/// Most tokens that are computed together.
+const TOGETHER: usize = 6;
 
 impl<V: Vector, E: Element> Fill<V> for Numbers<E> {
-    type Tiles = Sums;
+    type Tiles = Self;
     const PACKING: Packing = Packing::Numbers;
-    const COLUMNS: usize = NUMBERS / (V::LANES * V::FLOAT_STRIPS);
-    const COLUMNS_FOR_FEW: usize = 32;
-    const FILLING: usize = product::EVEN;
+    // Whole rows: a sum stays in its vector.
+    const COLUMNS: usize = usize::MAX;
+    const COLUMNS_FOR_FEW: usize = usize::MAX;
+    const FILLING: usize = 0;
 
     fn row_bytes(columns: usize) -> usize {
         columns * E::BYTES
     }
 
+    /// Nothing is unpacked.
     #[inline(always)]
-    unsafe fn fill(
-        stored: &[u8],
-        row_bytes: usize,
-        columns: Range<usize>,
-        scales: RowScales<'_>,
-        mut ahead: Ahead,
-        panel: &mut Panel,
-    ) {
-        let width = columns.len().next_multiple_of(RUN);
-        let run = 16 / E::BYTES;
-        let each = ahead.each(columns.len().div_ceil(run) * V::FLOAT_STRIPS);
-        for part in 0..V::FLOAT_STRIPS {
-            let rows = Rows::new::<V>(stored, row_bytes, part);
-            let scales = scales.of_lanes::<V>(part);
-            // SAFETY: the panel has room for `width` columns of every vector of rows; the rows hold the columns.
-            unsafe {
-                let out = panel.numbers.as_mut_ptr().add(part * width * V::LANES);
-                for column in (0..columns.len()).step_by(run) {
-                    ahead.ask::<V>(each);
-                    let words = rows.columns::<V, E>(columns.start + column);
-                    let scale = E::scale::<V>(&scales, columns.start + column);
-                    for index in 0..run {
-                        let number = E::number::<V>(&words, index, scale);
-                        V::store(number, out.add((column + index) * V::LANES));
-                    }
-                }
-            }
-        }
-    }
+    unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: Ahead, _: &mut Panel) {}
 }
 
 impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
@@ -269,109 +169,222 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         scales: RowScales<'_>,
         x: &Activations,
         tile: Tile,
-        mut ahead: Ahead,
+        ahead: Ahead,
     ) -> [V::Float; R] {
-        let run = 16 / E::BYTES;
-        let (x, columns) = (x.numbers(tile, 0), row_bytes / E::BYTES);
-        let each = ahead.each(columns.div_ceil(run) * R);
-        let rows: [Rows<'_>; R] = std::array::from_fn(|part| Rows::of_whole::<V>(stored, row_bytes, part));
-        let scales: [LaneScales<'_>; R] = std::array::from_fn(|part| scales.of_lanes::<V>(part));
-        // SAFETY: the rows hold the columns; there is an activation for each.
+        assert!(R * V::LANES == HEIGHT, "a whole strip");
+        let mut sums = [0.0; HEIGHT];
+        // SAFETY: the strip has the rows, and `x` an activation for each column; the array holds so many vectors.
         unsafe {
-            let mut total = [V::float(0.0); R];
-            // Vectors of rows in turn, sixteen bytes of each row at a time: sums that do not wait for each other. Each is a cache line behind
-            // the one before: rows a power of two apart share few places in the first-level cache, too few for lines of all of them.
-            let (whole, line) = (columns / run * run, 4 * run);
-            let mut scale = [V::float(0.0); R];
-            for step in (0..(R - 1) * line + whole).step_by(run) {
-                written_out!(r in [0, 1, 2, 3] {
-                    let column = step.wrapping_sub(r * line);
-                    if r < R && column < whole {
-                        // A tile ends with a line.
-                        if column % line == 0 {
-                            scale[r] = E::scale::<V>(&scales[r], column);
-                        }
-                        ahead.ask::<V>(each);
-                        let words = rows[r].columns::<V, E>(column);
-                        for index in 0..run {
-                            let number = E::number::<V>(&words, index, scale[r]);
-                            total[r] = V::mul_add(number, V::float(*x.get_unchecked(column + index)), total[r]);
-                        }
-                    }
-                });
-            }
-            for r in 0..R {
-                if whole < columns {
-                    let words = rows[r].columns::<V, E>(whole);
-                    let scale = E::scale::<V>(&scales[r], whole);
-                    for index in 0..columns - whole {
-                        let number = E::number::<V>(&words, index, scale);
-                        total[r] = V::mul_add(number, V::float(*x.get_unchecked(whole + index)), total[r]);
-                    }
+            for first in (0..HEIGHT).step_by(ROWS) {
+                let rows = Rows::<E, ROWS>::new(stored, row_bytes, scales, first);
+                let ahead = ahead.share::<V>(first..first + ROWS, HEIGHT);
+                let total = rows.meet::<V, 1>(x.numbers(tile.token, 1), ahead);
+                for (sum, [total]) in sums[first..first + ROWS].iter_mut().zip(total) {
+                    *sum = V::sum(total);
                 }
+            }
+            let mut total = [V::float(0.0); R];
+            for (r, total) in total.iter_mut().enumerate() {
+                *total = V::load(sums[r * V::LANES..].as_ptr());
             }
             total
         }
     }
 }
 
-/// The product of widened weights.
-pub struct Sums;
-
-impl<V: Vector> Tiles<V> for Sums {
-    const STRIPS: usize = V::FLOAT_STRIPS;
-    const TOKENS: usize = V::TOKENS;
+impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
+    const STRIPS: usize = HEIGHT / V::LANES;
+    const TOKENS: usize = TOKENS;
 
     #[inline(always)]
     unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { product::in_registers::<V, Self>(product, part, tile, ahead, scratch) };
+        let row_bytes = product.columns * E::BYTES;
+        let stored = &product.matrix[part.rows.start * row_bytes..part.rows.end * row_bytes];
+        let scales = product.scales(&part.rows);
+        let mut slot = 0;
+        while slot < tile.width {
+            let left = tile.width - slot;
+            // As many each time.
+            let count = left.div_ceil(left.div_ceil(TOGETHER));
+            let ahead = ahead.share::<V>(slot..slot + count, tile.width);
+            let place = (tile.token + slot - product.tokens.first) * HEIGHT;
+            let (x, sums) = (product.x.numbers(tile.token + slot, count), &mut scratch.sums[place..][..count * HEIGHT]);
+            let strip = Strip { stored, row_bytes, scales, x, ahead };
+            // SAFETY: the strip has the rows, and `x` the activations of so many tokens; the rest is the caller's contract.
+            unsafe {
+                match count {
+                    1 => strip.add::<V, E, 1>(sums),
+                    2 => strip.add::<V, E, 2>(sums),
+                    3 => strip.add::<V, E, 3>(sums),
+                    4 => strip.add::<V, E, 4>(sums),
+                    5 => strip.add::<V, E, 5>(sums),
+                    6 => strip.add::<V, E, 6>(sums),
+                    other => unreachable!("{other} tokens"),
+                }
+            }
+            slot += count;
+        }
     }
 }
 
-/// The activations of some tokens of a tile, from the first column of a part on.
-pub struct Input {
-    numbers: *const f32,
-    /// Tokens of the tile.
-    width: usize,
+/// The rows of a strip, and a few tokens that meet them.
+struct Strip<'a> {
+    stored: &'a [u8],
+    row_bytes: usize,
+    scales: RowScales<'a>,
+    /// (tokens, columns).
+    x: &'a [f32],
+    ahead: Ahead,
 }
 
-impl<V: Vector> InRegisters<V> for Sums {
-    type Input = Input;
-    const EIGHT: bool = false;
-
-    fn input(x: &Activations, _: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Input {
-        let numbers = x.numbers(tile, columns.start)[first..columns.len() * tile.width].as_ptr();
-        Input { numbers, width: tile.width }
-    }
-
+impl Strip<'_> {
+    /// Writes the products to the tokens' sums: (tokens, rows of a whole strip).
+    ///
+    /// # Safety
+    /// There are `T` tokens; the CPU has the instructions of `V`.
     #[inline(always)]
-    unsafe fn add<const R: usize, const T: usize>(
-        part: &Part,
-        panel: &Panel,
-        input: &Input,
-        mut ahead: Ahead,
-        total: &mut [[V::Float; T]; R],
-    ) {
-        let width = part.columns.next_multiple_of(RUN);
-        let each = ahead.each(part.columns.div_ceil(RUN));
-        // SAFETY: the panel and the input hold the part's columns.
+    unsafe fn add<V: Vector, E: Element, const T: usize>(&self, sums: &mut [f32]) {
+        // SAFETY: the caller's contract is the same.
         unsafe {
-            for column in 0..part.columns {
-                if column % RUN == 0 {
-                    ahead.ask::<V>(each);
-                }
-                let mut weights = [V::float(0.0); R];
-                for r in 0..R {
-                    weights[r] = V::load(panel.numbers.as_ptr().add((r * width + column) * V::LANES));
-                }
-                for t in 0..T {
-                    let x = V::float(*input.numbers.add(column * input.width + t));
-                    for r in 0..R {
-                        total[r][t] = V::mul_add(weights[r], x, total[r][t]);
+            // Beside the sums, the registers have to hold the rows' weights and the activations of a token.
+            if const { 4 * T + 4 < V::REGISTERS } {
+                self.add_rows::<V, E, 4, T>(sums);
+            } else {
+                self.add_rows::<V, E, 2, T>(sums);
+            }
+        }
+    }
+
+    /// The same, `R` rows at a time.
+    ///
+    /// # Safety
+    /// As [`Self::add`].
+    #[inline(always)]
+    unsafe fn add_rows<V: Vector, E: Element, const R: usize, const T: usize>(&self, sums: &mut [f32]) {
+        for first in (0..self.stored.len() / self.row_bytes).step_by(R) {
+            let ahead = self.ahead.share::<V>(first..first + R, HEIGHT);
+            let rows = Rows::<E, R>::new(self.stored, self.row_bytes, self.scales, first);
+            // SAFETY: the caller's contract is the same.
+            unsafe {
+                for (row, total) in rows.meet::<V, T>(self.x, ahead).into_iter().enumerate() {
+                    for (t, total) in total.into_iter().enumerate() {
+                        sums[t * HEIGHT + first + row] = V::sum(total);
                     }
                 }
             }
         }
+    }
+}
+
+/// Neighbouring rows.
+struct Rows<'a, E, const R: usize> {
+    /// Where each begins. A short last strip has its last row again for those that it does not have.
+    starts: [*const u8; R],
+    columns: usize,
+    /// The factors of each, one for every so many columns.
+    scales: ([&'a [f32]; R], usize),
+    element: PhantomData<E>,
+}
+
+impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
+    /// Those of a strip from number `first` on.
+    #[inline(always)]
+    fn new(stored: &[u8], row_bytes: usize, scales: RowScales<'a>, first: usize) -> Self {
+        let last = stored.len() / row_bytes - 1;
+        let mut starts = [stored.as_ptr(); R];
+        for (row, start) in starts.iter_mut().enumerate() {
+            *start = stored[(first + row).min(last) * row_bytes..].as_ptr();
+        }
+        Self { starts, columns: row_bytes / E::BYTES, scales: scales.of_rows(first), element: PhantomData }
+    }
+
+    /// The products with `T` tokens, whose activations are one row after the other; asks for `ahead` meanwhile.
+    ///
+    /// # Safety
+    /// The rows are there; the CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn meet<V: Vector, const T: usize>(&self, x: &[f32], mut ahead: Ahead) -> [[V::Float; T]; R] {
+        assert!(x.len() == T * self.columns, "rows of activations");
+        const { assert!(RUN.is_multiple_of(V::LANES), "whole vectors") };
+        let (columns, x) = (self.columns, x.as_ptr());
+        let each = ahead.each(columns.div_ceil(RUN));
+        // SAFETY: rows and activations have the columns.
+        unsafe {
+            let mut total = [[V::float(0.0); T]; R];
+            let mut starts = self.starts;
+            for first in (0..columns / RUN * RUN).step_by(RUN) {
+                ahead.ask::<V>(each);
+                let scales = self.scales_at::<V>(first);
+                for number in 0..const { RUN / V::LANES } {
+                    let column = first + number * V::LANES;
+                    let mut weights = [V::float(0.0); R];
+                    for row in 0..R {
+                        weights[row] = scaled::<V, E>(starts[row], scales[row]);
+                        starts[row] = starts[row].add(V::LANES * E::BYTES);
+                    }
+                    for t in 0..T {
+                        let x = V::load(x.add(t * columns + column));
+                        for row in 0..R {
+                            total[row][t] = V::mul_add(weights[row], x, total[row][t]);
+                        }
+                    }
+                }
+            }
+            let scales = self.scales_at::<V>(columns / RUN * RUN);
+            for first in (columns / RUN * RUN..columns).step_by(V::LANES) {
+                // Zeros behind the end.
+                let count = V::LANES.min(columns - first);
+                let mut tokens = [V::float(0.0); T];
+                for t in 0..T {
+                    let mut values = [0.0f32; LANES_MAX];
+                    x.add(t * columns + first).copy_to_nonoverlapping(values.as_mut_ptr(), count);
+                    tokens[t] = V::load(values.as_ptr());
+                }
+                for row in 0..R {
+                    let mut stored = [0u32; LANES_MAX];
+                    let bytes = stored.as_mut_ptr().cast::<u8>();
+                    self.starts[row].add(first * E::BYTES).copy_to_nonoverlapping(bytes, count * E::BYTES);
+                    let weights = scaled::<V, E>(bytes, scales[row]);
+                    for t in 0..T {
+                        total[row][t] = V::mul_add(weights, tokens[t], total[row][t]);
+                    }
+                }
+            }
+            total
+        }
+    }
+
+    /// What the rows' numbers are multiplied with at a column, and up to the next tile of scales.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn scales_at<V: Vector>(&self, column: usize) -> [V::Float; R] {
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            let mut scales = [V::float(1.0); R];
+            if let Some(left_out) = E::LEFT_OUT {
+                let (rows, columns) = self.scales;
+                for (scale, row) in scales.iter_mut().zip(rows) {
+                    // There is no column behind the last tile that would have a scale.
+                    let factor = row.get(column / columns).copied().unwrap_or_default();
+                    *scale = V::float(factor * left_out);
+                }
+            }
+            scales
+        }
+    }
+}
+
+/// Some of a row's numbers, times their scale if they have one.
+///
+/// # Safety
+/// As [`Element::load`].
+#[inline(always)]
+unsafe fn scaled<V: Vector, E: Element>(from: *const u8, scale: V::Float) -> V::Float {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let numbers = E::load::<V>(from);
+        if E::LEFT_OUT.is_some() { V::mul(numbers, scale) } else { numbers }
     }
 }

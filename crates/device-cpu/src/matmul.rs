@@ -271,8 +271,8 @@ fn pack<I: Iterator<Item = Strips>>(
                 if let Some(widest) = tiles {
                     kernels.quantise(&writer.tiles, rows.tile_of(token, widest), token, x);
                 }
-                if let Some(widest) = numbers {
-                    writer.pack(rows.tile_of(token, widest), token, x);
+                if numbers.is_some() {
+                    writer.keep(token, x);
                 }
                 if let Some(widest) = thirds {
                     kernels.split(&writer, rows.tile_of(token, widest), token, x);

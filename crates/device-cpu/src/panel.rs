@@ -313,14 +313,7 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
     }
 
     #[inline(always)]
-    unsafe fn fill(
-        stored: &[u8],
-        row_bytes: usize,
-        columns: Range<usize>,
-        _: RowScales<'_>,
-        mut ahead: Ahead,
-        panel: &mut Panel,
-    ) {
+    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
         let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;
         let each = ahead.each(blocks.len() * strips::<V, U::Form>());
         for part in 0..strips::<V, U::Form>() {

@@ -1,6 +1,6 @@
 //! Products of rows of weights with tokens: what the integer and the floating-point kernel have in common.
 //!
-//! A lane is a row. A strip of a few vectors of rows is unpacked from the stored layout, a chunk of columns at a time, into a
+//! Where weights are whole numbers, a lane is a row (`floats.rs` has lanes of columns). A strip of a few vectors of rows is unpacked from the stored layout, a chunk of columns at a time, into a
 //! panel in the first-level cache, which then meets the tokens, a tile of them at a time. Each output is summed over the columns
 //! in order, so that it does not depend on how many tokens there are, nor on how they are tiled. A strip's sums stay with its
 //! worker until [`finish`] takes them where they belong: what follows a product costs no pass over memory of its own. It does so tile
@@ -31,8 +31,6 @@ const ENOUGH: usize = 48;
 pub const LINE: usize = 64;
 /// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
 pub const CHUNK: usize = 1024;
-/// Floating-point weights unpacked at a time: 32 KiB.
-pub const NUMBERS: usize = 8192;
 /// Lines of a panel for tile registers: 64 KiB.
 pub const LINES: usize = 1024;
 
@@ -47,26 +45,18 @@ pub trait Fill<V: Vector> {
     /// As many of those as a few tokens are worth: what is unpacked is read at once, and the weights that stream through the cache
     /// meanwhile push the rest out of it.
     const COLUMNS_FOR_FEW: usize;
-    /// Tokens whose products take as long as [`Self::fill`].
+    /// Tokens whose products take as long as [`Self::fill`]; none where that does nothing.
     const FILLING: usize;
 
     /// The stored bytes of a row.
     fn row_bytes(columns: usize) -> usize;
 
-    /// Unpacks some columns of some rows, `LANES` rows after the other, times `scales` where the type has them apart; asks for `ahead`
-    /// meanwhile.
+    /// Unpacks some columns of some rows, `LANES` rows after the other; asks for `ahead` meanwhile.
     ///
     /// # Safety
     /// `stored` holds one row or more of `row_bytes` bytes; `columns` are at most [`Self::COLUMNS`] and begin with a block; the CPU
     /// has the instructions of `V`.
-    unsafe fn fill(
-        stored: &[u8],
-        row_bytes: usize,
-        columns: Range<usize>,
-        scales: RowScales<'_>,
-        ahead: Ahead,
-        panel: &mut Panel,
-    );
+    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, ahead: Ahead, panel: &mut Panel);
 }
 
 /// How they are multiplied with one token, too.
@@ -209,44 +199,13 @@ pub struct RowScales<'a> {
 }
 
 impl<'a> RowScales<'a> {
-    /// Those of vector `part` of the strip.
-    pub fn of_lanes<V: Vector>(self, part: usize) -> LaneScales<'a> {
-        let (first, last) = self.rows;
-        let row = |lane: usize| (first + part * V::LANES + lane).min(last);
-        let Some(tiles) = self.tiles else {
-            return LaneScales { rows: [&[1.0]; LANES_MAX], alike: true, columns: usize::MAX };
-        };
-        let alike = tiles.are_together(row(0), row(V::LANES - 1));
-        let rows = std::array::from_fn(|lane| tiles.of_row(row(if alike { 0 } else { lane.min(V::LANES - 1) })));
-        LaneScales { rows, alike, columns: tiles.columns() }
-    }
-}
-
-/// The same of one vector of rows.
-pub struct LaneScales<'a> {
-    /// The factors of each lane's row, tile after tile.
-    rows: [&'a [f32]; LANES_MAX],
-    /// Whether they are the same ones.
-    alike: bool,
-    /// Columns of a tile.
-    columns: usize,
-}
-
-impl LaneScales<'_> {
-    /// The factors at a column, times another.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `V`.
-    #[inline(always)]
-    pub unsafe fn at<V: Vector>(&self, column: usize, factor: f32) -> V::Float {
-        let tile = column / self.columns;
-        // SAFETY: the array holds a vector; the rest is the caller's contract.
-        unsafe {
-            if self.alike {
-                return V::float(self.rows[0][tile] * factor);
-            }
-            let lanes = self.rows.map(|row| row[tile] * factor);
-            V::load(lanes.as_ptr())
+    /// The factors of rows of the strip from number `first` on, tile after tile, and the columns of a tile. The last row stands for those
+    /// that it does not have.
+    pub fn of_rows<const ROWS: usize>(self, first: usize) -> ([&'a [f32]; ROWS], usize) {
+        let row = |index: usize| (self.rows.0 + first + index).min(self.rows.1);
+        match self.tiles {
+            Some(tiles) => (std::array::from_fn(|index| tiles.of_row(row(index))), tiles.columns()),
+            None => ([&[1.0]; ROWS], usize::MAX),
         }
     }
 }
@@ -279,8 +238,6 @@ pub struct Panel {
     pub minimums: Vec<f32>,
     /// Scales of blocks whose groups have whole ones: (vectors of rows, spans, lanes).
     pub blocks: Vec<f32>,
-    /// Floating-point weights: (vectors of rows, columns, lanes).
-    pub numbers: Vec<f32>,
     /// Weights for tile registers, as they are stored: (columns / 32, rows).
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub lines: Vec<Line>,
@@ -343,6 +300,18 @@ impl Line {
         unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES_MAX) }
     }
 
+    /// Their numbers.
+    pub fn floats(lines: &[Self]) -> &[f32] {
+        // SAFETY: a line is its words and nothing else, and any bits make a number.
+        unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES_MAX) }
+    }
+
+    /// The same, to be written.
+    pub fn floats_mut(lines: &mut [Self]) -> &mut [f32] {
+        // SAFETY: as above, and any bits make a word.
+        unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES_MAX) }
+    }
+
     /// Their signed bytes.
     pub fn bytes(lines: &[Self]) -> &[i8] {
         // SAFETY: a line is its bytes and nothing else, and any bits make a signed byte.
@@ -371,7 +340,6 @@ impl Scratch {
             scales: vec![0.0; groups],
             minimums: vec![0.0; groups],
             blocks: vec![0.0; CHUNK / SPAN * LANES_MAX],
-            numbers: vec![0.0; NUMBERS],
             lines: vec![Line([0; LANES_MAX]); LINES],
         };
         let sums = tokens * LANES_MAX * STRIPS_MAX;
@@ -410,7 +378,7 @@ pub struct Product<'a> {
 
 impl<'a> Product<'a> {
     /// The scales of some rows.
-    fn scales(&self, rows: &Range<usize>) -> RowScales<'a> {
+    pub fn scales(&self, rows: &Range<usize>) -> RowScales<'a> {
         RowScales { tiles: self.scales, rows: (rows.start, rows.end - 1) }
     }
 }
@@ -494,11 +462,11 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
         let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
         let ahead = Ahead::behind::<V>(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
         let (while_filling, time) =
-            if (2..=ENOUGH).contains(&tokens) { (M::FILLING, M::FILLING + tokens) } else { (1, 1) };
+            if M::FILLING == 0 || (2..=ENOUGH).contains(&tokens) { (M::FILLING, M::FILLING + tokens) } else { (1, 1) };
         // SAFETY: the rows hold the columns, and the panel has room for them; the rest is the caller's contract.
         unsafe {
             let now = ahead.share::<V>(0..while_filling, time);
-            M::fill(stored, row_bytes, start..start + columns, product.scales(&rows), now, &mut scratch.panel);
+            M::fill(stored, row_bytes, start..start + columns, now, &mut scratch.panel);
             meet(product, &part, ahead.share::<V>(while_filling..time, time), scratch);
         }
         start += columns;

@@ -1,6 +1,6 @@
 //! The few vector instructions that the kernels are written in: one trait, a thin file for each instruction set.
 //!
-//! A lane is an output row. A kernel walks the columns of `LANES` rows side by side, so each row's sum runs over its blocks in
+//! In the integer kernel a lane is an output row: it walks the columns of `LANES` rows side by side, so each row's sum runs over its blocks in
 //! order whatever the number of rows or tokens, and a token's result is the same bits alone and in a batch.
 
 use half::{bf16, f16};
@@ -17,10 +17,10 @@ pub unsafe trait Vector: Copy {
     const STRIPS: usize;
     /// The same where sums are of sixteen bits.
     const STRIPS_IN_HALVES: usize = Self::STRIPS;
-    /// Vectors of rows that the floating-point kernel computes together.
-    const FLOAT_STRIPS: usize;
-    /// Tokens that both compute together: as many as the registers have room for sums, one for each vector of rows.
+    /// Tokens that it computes together: as many as the registers have room for sums, one for each vector of rows.
     const TOKENS: usize;
+    /// Registers.
+    const REGISTERS: usize;
     /// Whether the integer kernel takes eight instead where they are the last and the registers have no room for as many.
     const EIGHT: bool;
     /// Whether [`Self::dot_signed`] is quicker than [`Self::dot`].

@@ -108,11 +108,6 @@ impl Tiles {
         self.columns
     }
 
-    /// Whether two rows have the same factors because they lie in the same tiles.
-    pub fn are_together(&self, row: usize, other: usize) -> bool {
-        (self.first + row) / self.rows == (self.first + other) / self.rows
-    }
-
     /// The factor of all of the matrix, if there is but one.
     pub fn only(&self) -> Option<f32> {
         match &*self.factors {
@@ -272,7 +267,6 @@ mod tests {
                 assert!(values[..128].iter().all(|&value| value == expected[0]), "{rows:?}, row {row}");
                 assert!(values[128..].iter().all(|&value| value == expected[1]), "{rows:?}, row {row}");
             }
-            assert!(!tiles.are_together(0, rows.len() - 1));
         }
         assert_eq!(tensor.part(2..4, 200).unwrap_err(), ScalesError::Rows { columns: 200, first: 2 });
     }

@@ -34,8 +34,8 @@ pub struct Neon;
 unsafe impl Vector for Neon {
     const LANES: usize = 4;
     const STRIPS: usize = 2;
-    const FLOAT_STRIPS: usize = 4;
     const TOKENS: usize = 6;
+    const REGISTERS: usize = 32;
     const EIGHT: bool = false;
     const SIGNED: bool = true;
     const STREAMS: usize = 4;

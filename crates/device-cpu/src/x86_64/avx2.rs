@@ -40,8 +40,8 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     const STRIPS: usize = if VNNI { 2 } else { 1 };
     // A product of two instructions leaves registers for twelve sums: two vectors of rows share what is read of each token.
     const STRIPS_IN_HALVES: usize = 2;
-    const FLOAT_STRIPS: usize = 2;
     const TOKENS: usize = if VNNI { 4 } else { 6 };
+    const REGISTERS: usize = 16;
     const EIGHT: bool = false;
     const SIGNED: bool = !VNNI;
     const HALVES: bool = !VNNI;

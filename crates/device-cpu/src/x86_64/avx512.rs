@@ -35,8 +35,8 @@ pub struct Avx512<const WHOLE: bool>;
 unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     const LANES: usize = 16;
     const STRIPS: usize = 2;
-    const FLOAT_STRIPS: usize = 4;
     const TOKENS: usize = 6;
+    const REGISTERS: usize = 32;
     const EIGHT: bool = true;
     const SIGNED: bool = false;
     const WHOLE: bool = WHOLE;

@@ -62,8 +62,8 @@ unsafe impl Vector for Plain {
     const LANES: usize = 16;
     const SIGNED: bool = false;
     const STRIPS: usize = 1;
-    const FLOAT_STRIPS: usize = 1;
     const TOKENS: usize = 8;
+    const REGISTERS: usize = 16;
     const EIGHT: bool = false;
     const STREAMS: usize = 2;
     type Float = [f32; 16];

@@ -69,7 +69,7 @@ impl Fill<Beside> for Brains {
 
     /// Nothing is unpacked: rows are copied with the first tile of tokens, where there are others.
     #[inline(always)]
-    unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: RowScales<'_>, _: Ahead, _: &mut Panel) {}
+    unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: Ahead, _: &mut Panel) {}
 }
 
 impl Multiply<Beside> for Brains {

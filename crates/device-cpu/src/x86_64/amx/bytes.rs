@@ -21,9 +21,7 @@ use kauri_formats::Quant;
 use crate::activation::{Activations, SPAN, Tile};
 use crate::detect::{Packing, Strips};
 use crate::panel::{self, Bytes, Form, GROUPS_MAX, Scales, Sink, Unpack};
-use crate::product::{
-    self, Ahead, Fill, LANES_MAX, LINES, Line, Panel, Part, Product, RowScales, Scratch, Tiles, offsets,
-};
+use crate::product::{self, Ahead, Fill, LANES_MAX, LINES, Line, Panel, Part, Product, Scratch, Tiles, offsets};
 use crate::quant::{q2_k::Q2K, q3_k::Q3K, q4_k::Q4K, q5_k::Q5K, q6_k::Q6K};
 use crate::vector::Vector;
 
@@ -107,14 +105,7 @@ impl<U: Unpack> Fill<Beside> for Folded<U> {
     }
 
     #[inline(always)]
-    unsafe fn fill(
-        stored: &[u8],
-        row_bytes: usize,
-        columns: Range<usize>,
-        _: RowScales<'_>,
-        mut ahead: Ahead,
-        panel: &mut Panel,
-    ) {
+    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
         const { assert!(COLUMNS / SPAN * PARTS * SPAN_LINES <= LINES, "room in the panel") };
         const { assert!(U::COLUMNS.is_multiple_of(SPAN) && U::COLUMNS <= GROUPS_MAX * U::Form::GROUP, "whole spans") };
         let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;

@@ -17,9 +17,7 @@ use kauri_formats::Quant;
 
 use crate::activation::{Activations, Correction, GROUP, Rows, SPAN, Tile};
 use crate::detect::{Packing, Strips};
-use crate::product::{
-    self, Ahead, Expanded, Fill, LANES_MAX, Line, Panel, Part, Product, RowScales, Scratch, Tiles, offsets,
-};
+use crate::product::{self, Ahead, Expanded, Fill, LANES_MAX, Line, Panel, Part, Product, Scratch, Tiles, offsets};
 use crate::vector::Vector;
 use crate::x86_64::avx512;
 
@@ -103,14 +101,7 @@ impl Fill<Beside> for Stored {
 
     /// Only scales: (blocks, rows).
     #[inline(always)]
-    unsafe fn fill(
-        stored: &[u8],
-        row_bytes: usize,
-        columns: Range<usize>,
-        _: RowScales<'_>,
-        mut ahead: Ahead,
-        panel: &mut Panel,
-    ) {
+    unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
         let blocks = columns.start / GROUP..columns.end / GROUP;
         let each = ahead.each(blocks.len() * PARTS);
         let scales = &mut panel.scales[..blocks.len() * HEIGHT];
