@@ -12,6 +12,7 @@ use kauri_arch::Activation;
 use kauri_formats::Tiles as Tiled;
 
 use crate::activation::{Activations, Rows, SPAN, Tile};
+use crate::aligned::Aligned;
 use crate::detect::Packing;
 use crate::elementwise;
 use crate::pool::Disjoint;
@@ -231,13 +232,13 @@ pub fn offsets_of_whole<V: Vector>(row_bytes: usize, part: usize) -> [isize; LAN
 /// One worker's unpacked weights.
 pub struct Panel {
     /// Unsigned bytes: (vectors of rows, columns / 4, lanes, 4).
-    pub bytes: Vec<u8>,
+    pub bytes: Aligned<u8>,
     /// (vectors of rows, groups, lanes).
-    pub scales: Vec<f32>,
+    pub scales: Aligned<f32>,
     /// The same.
-    pub minimums: Vec<f32>,
+    pub minimums: Aligned<f32>,
     /// Scales of blocks whose groups have whole ones: (vectors of rows, spans, lanes).
-    pub blocks: Vec<f32>,
+    pub blocks: Aligned<f32>,
     /// Weights for tile registers, as they are stored: (columns / 32, rows).
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub lines: Vec<Line>,
@@ -247,9 +248,9 @@ pub struct Panel {
 pub struct Scratch {
     pub panel: Panel,
     /// Sums of every token: (tokens, rows of a strip).
-    pub sums: Vec<f32>,
+    pub sums: Aligned<f32>,
     /// Sums of another product of the same tokens and as many rows, held back.
-    held: Vec<f32>,
+    held: Aligned<f32>,
     /// Activations of a few tokens, as this worker's tile registers take them.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub expanded: Expanded,
@@ -336,17 +337,17 @@ impl Scratch {
     pub fn new(tokens: usize, columns: usize) -> Self {
         let groups = CHUNK / 16 * LANES_MAX;
         let panel = Panel {
-            bytes: vec![0; CHUNK * LANES_MAX],
-            scales: vec![0.0; groups],
-            minimums: vec![0.0; groups],
-            blocks: vec![0.0; CHUNK / SPAN * LANES_MAX],
+            bytes: Aligned::new(CHUNK * LANES_MAX),
+            scales: Aligned::new(groups),
+            minimums: Aligned::new(groups),
+            blocks: Aligned::new(CHUNK / SPAN * LANES_MAX),
             lines: vec![Line([0; LANES_MAX]); LINES],
         };
         let sums = tokens * LANES_MAX * STRIPS_MAX;
         Self {
             panel,
-            sums: vec![0.0; sums],
-            held: vec![0.0; sums],
+            sums: Aligned::new(sums),
+            held: Aligned::new(sums),
             expanded: Expanded::new(columns),
             tiles: [Line([0; LANES_MAX]); 64],
         }
