@@ -162,6 +162,8 @@ impl<V: Vector, E: Element> Fill<V> for Numbers<E> {
 }
 
 impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
+    const TURNS: usize = HEIGHT / ROWS;
+
     #[inline(always)]
     unsafe fn single<const R: usize>(
         stored: &[u8],

@@ -342,6 +342,8 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
 }
 
 impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
+    const TURNS: usize = strips::<V, U::Form>();
+
     #[inline(always)]
     unsafe fn single<const R: usize>(
         stored: &[u8],

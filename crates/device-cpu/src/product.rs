@@ -62,6 +62,9 @@ pub trait Fill<V: Vector> {
 
 /// How they are multiplied with one token, too.
 pub trait Multiply<V: Vector>: Fill<V> {
+    /// Turns in which the only token meets the rows of a strip, as many in each.
+    const TURNS: usize;
+
     /// The sums of the only token of a tile, without a panel; the same bits. Asks for `ahead` meanwhile.
     ///
     /// # Safety
@@ -132,10 +135,10 @@ pub struct Ahead {
 pub const STREAMS_MAX: usize = 4;
 
 impl Ahead {
-    /// Those of the strip that follows `stored` in memory, which has as many bytes.
-    fn behind<V: Vector>(stored: &[u8], strip_bytes: usize, bytes: Range<usize>) -> Self {
+    /// Those that lie so far behind `bytes` of `stored` in memory, and are as many.
+    fn behind<V: Vector>(stored: &[u8], distance_bytes: usize, bytes: Range<usize>) -> Self {
         Self {
-            start: stored.as_ptr().wrapping_add(strip_bytes + bytes.start),
+            start: stored.as_ptr().wrapping_add(distance_bytes + bytes.start),
             apart_bytes: bytes.len().div_ceil(V::STREAMS * LINE) * LINE,
             lines: (0, bytes.len().div_ceil(LINE).next_multiple_of(V::STREAMS)),
             owed: 0,
@@ -490,7 +493,8 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
         let tile = product.tokens.tile_of(product.tokens.first, M::Tiles::TOKENS);
         let row_bytes = M::row_bytes(product.columns);
         let strip_bytes = row_bytes * height::<V, M>();
-        let ahead = Ahead::behind::<V>(stored, strip_bytes, 0..strip_bytes);
+        let distance_bytes = if V::NEAR { strip_bytes / M::TURNS } else { strip_bytes };
+        let ahead = Ahead::behind::<V>(stored, distance_bytes, 0..strip_bytes);
         let total = M::single::<R>(stored, row_bytes, product.scales(rows), product.x, tile, ahead);
         let at = scratch.sums[..R * V::LANES].as_mut_ptr();
         for r in 0..R {

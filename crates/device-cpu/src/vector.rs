@@ -32,6 +32,8 @@ pub unsafe trait Vector: Copy {
     const HALVES: bool = false;
     /// Streams of memory in which weights are asked for, at most [`crate::product::STREAMS_MAX`].
     const STREAMS: usize;
+    /// Whether [`Self::prefetch`] brings a line to the first-level cache alone, so that what one token reads is asked for only a few rows before.
+    const NEAR: bool = false;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.

@@ -7,12 +7,12 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T1, _mm_loadu_si128,
-    _mm_prefetch, _mm_setzero_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm512_add_epi32, _mm512_add_ps,
-    _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
-    _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps, _mm512_cvtps_epi32,
-    _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps,
-    _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_loadu_ps, _mm512_loadu_si512,
+    __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_NTA, _MM_HINT_T1,
+    _mm_loadu_si128, _mm_prefetch, _mm_setzero_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm512_add_epi32,
+    _mm512_add_ps, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi512_ps,
+    _mm512_cmp_ps_mask, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps,
+    _mm512_cvtps_epi32, _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps, _mm512_dpbusd_epi32,
+    _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_loadu_ps, _mm512_loadu_si512,
     _mm512_mask_blend_ps, _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
     _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_scalef_ps,
     _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8,
@@ -40,7 +40,9 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     const EIGHT: bool = true;
     const SIGNED: bool = false;
     const WHOLE: bool = WHOLE;
-    const STREAMS: usize = 4;
+    // CPUs without tiles are AMD's for the most part, whose prefetchers follow the order of memory.
+    const STREAMS: usize = if WHOLE { 4 } else { 1 };
+    const NEAR: bool = !WHOLE;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
@@ -275,7 +277,12 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
 
     #[inline(always)]
     unsafe fn prefetch(from: *const i8) {
-        _mm_prefetch::<_MM_HINT_T1>(from);
+        if WHOLE {
+            _mm_prefetch::<_MM_HINT_T1>(from);
+        } else {
+            // Weights are read once: what they would push out of the second-level cache is worth more.
+            _mm_prefetch::<_MM_HINT_NTA>(from);
+        }
     }
 
     #[inline(always)]

@@ -73,6 +73,8 @@ impl Fill<Beside> for Brains {
 }
 
 impl Multiply<Beside> for Brains {
+    const TURNS: usize = 1;
+
     #[inline(always)]
     unsafe fn single<const R: usize>(
         stored: &[u8],
