@@ -4,8 +4,13 @@
 //! the scaled sums run over the groups of a span of activations in order, and over the spans. Where the scales of groups are whole
 //! numbers, times one of the block, the sum over a span is an integer, too, exact in any order and by any instructions.
 
+pub mod eight;
+mod form;
+
 use std::marker::PhantomData;
 use std::ops::Range;
+
+pub use form::{Form, Large, Raised, Scales, Small, Wide, WithMinimum};
 
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
@@ -15,82 +20,6 @@ use crate::product::{
 };
 use crate::quant::written_out;
 use crate::vector::{Vector, halves_max};
-
-/// What products have to know of a panel: storage types of the same form share theirs.
-pub trait Form {
-    /// Columns that share a scale: 16 or 32.
-    const GROUP: usize;
-    /// The largest byte.
-    const MOST: u8;
-    /// Whether the bytes take all eight bits: signed ones raised by 128. Otherwise they are under 128.
-    const WIDE: bool = Self::MOST > 127;
-    /// Whether a group has a minimum that is subtracted. Otherwise values were raised to make them unsigned.
-    const MINIMUM: bool;
-    /// What the scales of groups are.
-    const SCALES: Scales;
-}
-
-/// What the scales of groups are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Scales {
-    /// Numbers.
-    Numbers,
-    /// Whole numbers, times a number of the block's. The products of a span's values with activations, times them, add up to less than
-    /// 2^24: sums are exact as numbers.
-    Small,
-    /// The same but larger, under 2^31: sums are exact as integers, those of two groups as numbers, too.
-    Large,
-}
-
-/// Groups of so many values raised to bytes of at most `MOST`.
-pub struct Raised<const GROUP: usize, const MOST: u8>;
-
-impl<const GROUP: usize, const MOST: u8> Form for Raised<GROUP, MOST> {
-    const GROUP: usize = GROUP;
-    const MOST: u8 = MOST;
-    const MINIMUM: bool = false;
-    const SCALES: Scales = Scales::Numbers;
-}
-
-/// Groups of so many signed bytes, raised by 128.
-pub struct Wide<const GROUP: usize>;
-
-impl<const GROUP: usize> Form for Wide<GROUP> {
-    const GROUP: usize = GROUP;
-    const MOST: u8 = u8::MAX;
-    const MINIMUM: bool = false;
-    const SCALES: Scales = Scales::Numbers;
-}
-
-/// Groups of so many values above a minimum, of at most `MOST`.
-pub struct WithMinimum<const GROUP: usize, const MOST: u8>;
-
-impl<const GROUP: usize, const MOST: u8> Form for WithMinimum<GROUP, MOST> {
-    const GROUP: usize = GROUP;
-    const MOST: u8 = MOST;
-    const MINIMUM: bool = true;
-    const SCALES: Scales = Scales::Numbers;
-}
-
-/// The same with scales that are small whole numbers.
-pub struct Small<F>(PhantomData<F>);
-
-impl<F: Form> Form for Small<F> {
-    const GROUP: usize = F::GROUP;
-    const MOST: u8 = F::MOST;
-    const MINIMUM: bool = F::MINIMUM;
-    const SCALES: Scales = Scales::Small;
-}
-
-/// The same with scales that are large whole numbers.
-pub struct Large<F>(PhantomData<F>);
-
-impl<F: Form> Form for Large<F> {
-    const GROUP: usize = F::GROUP;
-    const MOST: u8 = F::MOST;
-    const MINIMUM: bool = F::MINIMUM;
-    const SCALES: Scales = Scales::Large;
-}
 
 /// How one storage type becomes a panel.
 pub trait Unpack {
@@ -102,12 +31,43 @@ pub trait Unpack {
     const BYTES: usize;
     /// What is added to a value to make it an unsigned byte; zero where groups have minimums.
     const OFFSET: i32;
+    /// Whether eight blocks are read together: [`Self::meet_eight`] and [`Self::fill_eight`].
+    const BY_EIGHT: bool = false;
 
     /// Unpacks the block at `base + offsets[row]` of every row: all its columns once, and all its scales and minimums.
     ///
     /// # Safety
     /// Those places hold `BYTES` readable bytes each, `out` takes a block of this type, and the CPU has the instructions of `V`.
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; LANES_MAX], out: &mut impl Sink<V>);
+
+    /// [`eight::meet`], of types that can be met so.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn meet_eight<V: Vector>(
+        _stored: (*const u8, Ahead, usize),
+        _offsets: &[isize; LANES_MAX],
+        _input: &Input,
+        _first: usize,
+        _total: &mut V::Float,
+    ) {
+        unreachable!("blocks that are met one by one")
+    }
+
+    /// [`eight::fill`], of types that can be read so.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn fill_eight<V: Vector>(
+        _base: *const u8,
+        _offsets: &[isize; LANES_MAX],
+        _ahead: (&mut Ahead, usize),
+        _out: &mut impl Sink<V>,
+    ) {
+        unreachable!("blocks that are read one by one")
+    }
 }
 
 /// Where one unpacked block goes. Of the columns of a [run](run) the first come before the others, and the last behind them.
@@ -118,13 +78,13 @@ pub trait Sink<V: Vector> {
     /// Takes columns `4 * index` to `4 * index + 3` of every row.
     ///
     /// # Safety
-    /// `index` is under a quarter of the block's columns.
+    /// `index` is under a quarter of the columns of the block, or of [`eight::BLOCKS`] of them.
     unsafe fn columns(&mut self, index: usize, bytes: V::Bytes);
 
     /// Takes the scale of a group; before its columns, where it is a whole number.
     ///
     /// # Safety
-    /// `group` is one of the block's groups.
+    /// `group` is one of the block's groups, or of so many blocks'.
     unsafe fn scale(&mut self, group: usize, scale: V::Float);
 
     /// Takes the block's scale, where those of groups are whole numbers, before them.
@@ -316,12 +276,14 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
     unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
         let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;
         let each = ahead.each(blocks.len() * strips::<V, U::Form>());
+        let runs = const { (eight::BLOCKS * U::BYTES).div_ceil(16) };
         for part in 0..strips::<V, U::Form>() {
             let offsets = offsets::<V>(stored, row_bytes, part);
-            for (index, block) in blocks.clone().enumerate() {
+            let mut index = 0;
+            while index < blocks.len() {
                 let column = part * columns.len() + index * U::COLUMNS;
                 let group = column / U::Form::GROUP * V::LANES;
-                // SAFETY: the places lie in the panel, whose parts are sized for the smallest group; the stored block lies in
+                // SAFETY: the places lie in the panel, whose parts are sized for the smallest group; the stored blocks lie in
                 // each of the rows that the offsets lead to.
                 unsafe {
                     let mut out = Place::<V, U::Form> {
@@ -333,8 +295,16 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
                         block: V::float(1.0),
                         form: PhantomData,
                     };
-                    ahead.ask::<V>(each);
-                    U::unpack::<V>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut out);
+                    let base = stored.as_ptr().add((blocks.start + index) * U::BYTES);
+                    if U::BY_EIGHT && index + eight::BLOCKS <= blocks.len() {
+                        let lines = (each * eight::BLOCKS).div_ceil(runs);
+                        U::fill_eight::<V>(base, &offsets, (&mut ahead, lines), &mut out);
+                        index += eight::BLOCKS;
+                    } else {
+                        ahead.ask::<V>(each);
+                        U::unpack::<V>(base, &offsets, &mut out);
+                        index += 1;
+                    }
                 }
             }
         }
@@ -364,7 +334,16 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
             let mut total = [V::float(0.0); R];
             for r in 0..R {
                 let offsets = offsets_of_whole::<V>(row_bytes, r);
-                for first in (0..blocks).step_by(run) {
+                let mut begin = 0;
+                if const { U::BY_EIGHT && !in_halves::<V, U::Form>() } {
+                    while begin + eight::BLOCKS <= blocks {
+                        let line = (r * blocks + begin) * U::BYTES * V::LANES / LINE;
+                        let base = stored.as_ptr().add(begin * U::BYTES);
+                        U::meet_eight::<V>((base, ahead, line), &offsets, &input, begin, &mut total[r]);
+                        begin += eight::BLOCKS;
+                    }
+                }
+                for first in (begin..blocks).step_by(run) {
                     let mut partial = [V::float(0.0); SPANS_MAX];
                     for block in first..blocks.min(first + run) {
                         let base = stored.as_ptr().add(block * U::BYTES);

@@ -25,6 +25,16 @@ pub(super) unsafe fn columns32<V: Vector>(base: *const u8, offsets: &[isize; 16]
     }
 }
 
+/// The low halves of four bytes of every row, or the high ones.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+pub(super) unsafe fn part<V: Vector>(codes: V::Bytes, part: usize) -> V::Bytes {
+    // SAFETY: the caller's contract is the same.
+    unsafe { V::and(if part == 0 { codes } else { V::shift_right::<4>(codes) }, V::byte(0x0f)) }
+}
+
 /// A table of levels as unsigned bytes: `offset` is added to each.
 pub(super) const fn raised(levels: [i8; 16], offset: i32) -> [u8; 16] {
     let mut bytes = [0; 16];

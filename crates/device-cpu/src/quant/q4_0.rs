@@ -1,6 +1,8 @@
 //! `Q4_0`: 32 values of four bits and a scale.
 
-use crate::panel::{Raised, Sink, Unpack};
+use crate::panel::eight::{self, Codes};
+use crate::panel::{Input, Raised, Sink, Unpack};
+use crate::product::Ahead;
 use crate::vector::Vector;
 
 use super::halves;
@@ -13,6 +15,7 @@ impl Unpack for Q4_0 {
     const COLUMNS: usize = 32;
     const BYTES: usize = 18;
     const OFFSET: i32 = 8;
+    const BY_EIGHT: bool = true;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
@@ -24,5 +27,38 @@ impl Unpack for Q4_0 {
                 out.columns(index, codes);
             }
         }
+    }
+
+    #[inline(always)]
+    unsafe fn meet_eight<V: Vector>(
+        stored: (*const u8, Ahead, usize),
+        offsets: &[isize; 16],
+        input: &Input,
+        first: usize,
+        total: &mut V::Float,
+    ) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { eight::meet::<V, Self>(stored, offsets, input, first, total) };
+    }
+
+    #[inline(always)]
+    unsafe fn fill_eight<V: Vector>(
+        base: *const u8,
+        offsets: &[isize; 16],
+        ahead: (&mut Ahead, usize),
+        out: &mut impl Sink<V>,
+    ) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { eight::fill::<V, Self>(base, offsets, ahead, out) };
+    }
+}
+
+impl Codes for Q4_0 {
+    const PARTS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn part<V: Vector>(codes: V::Bytes, part: usize) -> V::Bytes {
+        // SAFETY: the caller's contract is the same.
+        unsafe { halves::part::<V>(codes, part) }
     }
 }

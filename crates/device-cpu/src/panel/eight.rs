@@ -1,0 +1,194 @@
+//! Eight blocks that are read together, of types whose blocks are a scale in half precision and bytes of codes.
+//!
+//! Two bytes keep such blocks from being whole words, and most of the time goes into bringing the words of all rows side by side.
+//! Eight blocks are whole runs of sixteen bytes: read so, they are half to two thirds as many words as blocks that are read one by one. A word
+//! then may hold a scale and two codes: the only token meets it with zeros where the scale stands; in a panel two such words become one.
+
+use std::ops::Range;
+
+use super::{Form, Input, Partial, Scales, Sink, Unpack, begun, dot};
+use crate::activation::SPAN;
+use crate::product::{Ahead, LANES_MAX, LINE};
+use crate::quant::written_out;
+use crate::vector::Vector;
+
+/// Blocks that are read together.
+pub const BLOCKS: usize = 8;
+/// Bytes of a block's scale.
+const SCALE_BYTES: usize = 2;
+/// Bytes of a row that are read at once.
+const RUN: usize = 16;
+
+/// A type whose blocks are a scale in half precision and bytes of codes.
+pub trait Codes: Unpack {
+    /// Columns that a byte holds codes of: those of as many parts of the block.
+    const PARTS: usize;
+
+    /// The columns of part number `part` of four bytes of codes of every row.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    unsafe fn part<V: Vector>(codes: V::Bytes, part: usize) -> V::Bytes;
+}
+
+/// What a block has met so far.
+struct Meeting<V: Vector> {
+    /// Sums of products, of every other word.
+    sums: [V::Int; 2],
+    scale: V::Float,
+    /// That of the blocks of its span before it, up to the scale of the activations.
+    span: Partial<V>,
+}
+
+/// Adds the products of blocks `first` to `first + 8`, which are stored at `base + offsets[row]`, with the only token to `total`: the same
+/// bits as block by block. Asks for as much of `ahead` meanwhile, from line `line` on.
+///
+/// # Safety
+/// As [`Unpack::unpack`] of each block; the input has them, and they begin with a span; the CPU has the instructions of `V`.
+#[inline(always)]
+pub unsafe fn meet<V: Vector, U: Codes>(
+    (base, ahead, line): (*const u8, Ahead, usize),
+    offsets: &[isize; LANES_MAX],
+    input: &Input,
+    first: usize,
+    total: &mut V::Float,
+) {
+    const { assert!(U::PARTS * (U::BYTES - SCALE_BYTES) == U::COLUMNS, "a scale, and codes of all columns") };
+    const { assert!(U::COLUMNS == U::Form::GROUP && (BLOCKS * U::COLUMNS).is_multiple_of(SPAN), "whole spans") };
+    const { assert!(!U::Form::MINIMUM && matches!(U::Form::SCALES, Scales::Numbers), "a scale and nothing else") };
+    let runs = const { BLOCKS * U::BYTES / RUN };
+    // SAFETY: the caller's contract is the same; what is asked for may lie anywhere.
+    unsafe {
+        let values = input.values.add(first * U::COLUMNS);
+        let mut meeting = Meeting::<V> { sums: [V::int(0); 2], scale: V::float(0.0), span: Partial::zero() };
+        written_out!(run in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16] {
+            if run < runs {
+                for line in lines::<V, U>(run, line) {
+                    V::prefetch(ahead.line::<V>(line).cast());
+                }
+                let words = V::columns16(base.add(run * RUN), offsets);
+                written_out!(index in [0, 1, 2, 3] {
+                    let (word, at) = (words[index], run * RUN + index * 4);
+                    let (block, inside) = (at / U::BYTES, at % U::BYTES);
+                    if inside == 0 {
+                        meeting.begin::<U>(input, first + block, V::half_to_float::<0>(word));
+                    }
+                    for part in 0..U::PARTS {
+                        let column = block * U::COLUMNS + part * (U::BYTES - SCALE_BYTES);
+                        let x = values.add(column);
+                        let x = match inside {
+                            0 => V::word(u32::from(x.cast::<u16>().read_unaligned()) << 16),
+                            _ if inside + 4 > U::BYTES => {
+                                V::word(u32::from(x.add(inside - SCALE_BYTES).cast::<u16>().read_unaligned()))
+                            }
+                            _ => V::word(x.add(inside - SCALE_BYTES).cast::<u32>().read_unaligned()),
+                        };
+                        let sum = &mut meeting.sums[(index + part) % 2];
+                        let weights = U::part::<V>(word, part);
+                        let signed = const { U::Form::WIDE && V::SIGNED };
+                        let weights = if signed { V::xor(weights, V::byte(0x80)) } else { weights };
+                        *sum = V::settled(dot::<V, U::Form>(*sum, weights, x));
+                    }
+                    if inside + 4 >= U::BYTES {
+                        meeting.end::<U>(input, first + block, total);
+                        if inside + 4 > U::BYTES {
+                            // The next block's scale stands behind the last two codes.
+                            meeting.begin::<U>(input, first + block + 1, V::half_to_float::<1>(word));
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+impl<V: Vector> Meeting<V> {
+    /// Begins with block number `number`.
+    ///
+    /// # Safety
+    /// The input has the block; the CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn begin<U: Unpack>(&mut self, input: &Input, number: usize, scale: V::Float) {
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            self.sums = [begun::<V, U::Form>(input, number), V::int(0)];
+            self.scale = scale;
+        }
+    }
+
+    /// Adds block number `number` to its span, and that to `total` if it was the last of it.
+    ///
+    /// # Safety
+    /// As [`Self::begin`].
+    #[inline(always)]
+    unsafe fn end<U: Unpack>(&mut self, input: &Input, number: usize, total: &mut V::Float) {
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            let integer = V::add_ints(self.sums[0], self.sums[1]);
+            self.span.add::<U::Form>(0, input.sums.add(number), (integer, self.scale, self.scale));
+            if ((number + 1) * U::COLUMNS).is_multiple_of(SPAN) {
+                let scale = V::float(*input.scales.add(number * U::COLUMNS / SPAN));
+                *total = V::mul_add(self.span.of_block::<U::Form>(V::float(1.0)), scale, *total);
+                self.span = Partial::zero();
+            }
+        }
+    }
+}
+
+/// Unpacks eight blocks, which are stored at `base + offsets[row]`, as if they were one: all columns and scales of the first, then of the next.
+/// Asks for `lines` of `ahead` with each run of bytes that is read.
+///
+/// # Safety
+/// As [`Unpack::unpack`] of each block; `out` takes eight of them.
+#[inline(always)]
+pub unsafe fn fill<V: Vector, U: Codes>(
+    base: *const u8,
+    offsets: &[isize; LANES_MAX],
+    (ahead, lines): (&mut Ahead, usize),
+    out: &mut impl Sink<V>,
+) {
+    let runs = const { BLOCKS * U::BYTES / RUN };
+    let codes = const { U::BYTES - SCALE_BYTES };
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let mut before = V::byte(0);
+        written_out!(run in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16] {
+            if run < runs {
+                ahead.ask::<V>(lines);
+                // The compiler would else read much of all runs first, and put it aside in memory.
+                V::settled(V::int(0));
+                let words = V::columns16(base.add(run * RUN), offsets);
+                written_out!(index in [0, 1, 2, 3] {
+                    let (word, at) = (words[index], run * RUN + index * 4);
+                    let (block, inside) = (at / U::BYTES, at % U::BYTES);
+                    // Of every other block codes begin inside a word: they are put together from two.
+                    let is_apart = block.is_multiple_of(2);
+                    if inside == 0 {
+                        out.scale(block, V::half_to_float::<0>(word));
+                    } else {
+                        let both =
+                            if is_apart { V::or(V::shift_right::<16>(before), V::shift_left::<16>(word)) } else { word };
+                        let first = inside - if is_apart { 4 } else { SCALE_BYTES };
+                        for part in 0..U::PARTS {
+                            let column = block * U::COLUMNS + part * codes + first;
+                            out.columns(column / 4, U::part::<V>(both, part));
+                        }
+                    }
+                    if inside + 4 > U::BYTES {
+                        out.scale(block + 1, V::half_to_float::<1>(word));
+                    }
+                    before = word;
+                });
+            }
+        });
+        // Read by nobody behind the last block.
+        let _ = before;
+    }
+}
+
+/// The lines to ask for while run number `run` is read: of as many as all of them take, from `line` on.
+#[inline(always)]
+fn lines<V: Vector, U: Unpack>(run: usize, line: usize) -> Range<usize> {
+    let bytes = RUN * V::LANES;
+    line + run * bytes / LINE..line + (run + 1) * bytes / LINE
+}
