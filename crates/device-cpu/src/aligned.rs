@@ -45,6 +45,18 @@ impl<T: Zero> Aligned<T> {
         let start = all.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / size_of::<T>());
         Self { all, start, count }
     }
+
+    /// Where they begin: what a kernel asks for again and again, and no check of a slice's ends stands in its way.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *const T {
+        self.all.as_ptr().wrapping_add(self.start)
+    }
+
+    /// The same, to be written.
+    #[inline(always)]
+    pub fn as_mut_ptr(&mut self) -> *mut T {
+        self.all.as_mut_ptr().wrapping_add(self.start)
+    }
 }
 
 impl<T> Deref for Aligned<T> {
