@@ -18,7 +18,7 @@ use crate::product::{self, Finish, Output, Product};
 pub const TOGETHER: usize = activation::KINDS;
 
 /// Bytes of activations that meet a few strips before the next ones do: they stay in the second-level cache meanwhile.
-const BLOCK_BYTES: usize = 1 << 19;
+const BLOCK_BYTES: usize = 1 << 20;
 
 /// Tokens of a block are a whole number of these: whole tiles of whatever width.
 const BLOCK_TOKENS: usize = 96;

@@ -296,7 +296,7 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
                         form: PhantomData,
                     };
                     let base = stored.as_ptr().add((blocks.start + index) * U::BYTES);
-                    if U::BY_EIGHT && index + eight::BLOCKS <= blocks.len() {
+                    if U::BY_EIGHT && V::EIGHTS && index + eight::BLOCKS <= blocks.len() {
                         let lines = (each * eight::BLOCKS).div_ceil(runs);
                         U::fill_eight::<V>(base, &offsets, (&mut ahead, lines), &mut out);
                         index += eight::BLOCKS;
@@ -335,7 +335,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
             for r in 0..R {
                 let offsets = offsets_of_whole::<V>(row_bytes, r);
                 let mut begin = 0;
-                if const { U::BY_EIGHT && !in_halves::<V, U::Form>() } {
+                if const { U::BY_EIGHT && V::EIGHTS && !in_halves::<V, U::Form>() } {
                     while begin + eight::BLOCKS <= blocks {
                         let line = (r * blocks + begin) * U::BYTES * V::LANES / LINE;
                         let base = stored.as_ptr().add(begin * U::BYTES);

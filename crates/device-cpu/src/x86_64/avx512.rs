@@ -43,6 +43,7 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     // CPUs without tiles are AMD's for the most part, whose prefetchers follow the order of memory.
     const STREAMS: usize = if WHOLE { 4 } else { 1 };
     const NEAR: bool = !WHOLE;
+    const EIGHTS: bool = !WHOLE;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
