@@ -71,7 +71,7 @@ impl Isa {
             Self::Scalar => Some(&SCALAR),
             Self::Avx2 => Some(&avx2::KERNELS),
             Self::AvxVnni => Some(&avx2::VNNI_KERNELS),
-            Self::Avx512 => Some(&avx512::KERNELS),
+            Self::Avx512 => Some(avx512::kernels()),
             Self::Amx => Some(&amx::KERNELS),
             Self::Neon => None,
         }

@@ -34,8 +34,7 @@ pub unsafe trait Vector: Copy {
     const STREAMS: usize;
     /// Whether [`Self::prefetch`] brings a line to the first-level cache alone, so that what one token reads is asked for only a few rows before.
     const NEAR: bool = false;
-    /// Whether blocks that are not whole words are read [eight at a time](crate::panel::eight). Intel's CPUs read them from memory at less than
-    /// half the speed then, for a reason that is not known.
+    /// Whether blocks that are not whole words are read [eight at a time](crate::panel::eight).
     const EIGHTS: bool = false;
     /// One `f32` for each row.
     type Float: Copy;

@@ -23,7 +23,7 @@ use crate::detect::Compiled;
 use crate::x86_64::avx512::{self, Avx512};
 
 /// The vectors beside tiles.
-pub type Beside = Avx512<true>;
+pub type Beside = Avx512<true, false>;
 
 /// The kernels of AVX-512, with tiles where they are quicker.
 pub static KERNELS: Compiled = Compiled {

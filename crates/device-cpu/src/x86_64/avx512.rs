@@ -7,7 +7,7 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_NTA, _MM_HINT_T1,
+    __cpuid, __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_NTA, _MM_HINT_T1,
     _mm_loadu_si128, _mm_prefetch, _mm_setzero_si128, _mm_storeu_si128, _mm256_loadu_si256, _mm512_add_epi32,
     _mm512_add_ps, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi512_ps,
     _mm512_cmp_ps_mask, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps,
@@ -23,16 +23,16 @@ use std::arch::x86_64::{
 
 use half::{bf16, f16};
 
-use crate::detect::compile;
+use crate::detect::{Compiled, compile};
 use crate::vector::Vector;
 
-/// AVX-512 F, BW, VL and VNNI. `WHOLE`: beside tiles.
+/// AVX-512 F, BW, VL and VNNI. `WHOLE`: beside tiles. `IN_ORDER`: where weights are asked for in the order of memory, for once.
 #[derive(Clone, Copy)]
-pub struct Avx512<const WHOLE: bool>;
+pub struct Avx512<const WHOLE: bool, const IN_ORDER: bool>;
 
 // SAFETY: the methods use instructions of AVX-512 F, BW and VNNI only, which the type stands for; memory is touched as the
 // trait says: `LANES` elements at the given pointers.
-unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
+unsafe impl<const WHOLE: bool, const IN_ORDER: bool> Vector for Avx512<WHOLE, IN_ORDER> {
     const LANES: usize = 16;
     const STRIPS: usize = 2;
     const TOKENS: usize = 6;
@@ -40,10 +40,9 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
     const EIGHT: bool = true;
     const SIGNED: bool = false;
     const WHOLE: bool = WHOLE;
-    // CPUs without tiles are AMD's for the most part, whose prefetchers follow the order of memory.
-    const STREAMS: usize = if WHOLE { 4 } else { 1 };
-    const NEAR: bool = !WHOLE;
-    const EIGHTS: bool = !WHOLE;
+    const STREAMS: usize = if IN_ORDER { 1 } else { 4 };
+    const NEAR: bool = IN_ORDER;
+    const EIGHTS: bool = IN_ORDER;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
@@ -278,11 +277,11 @@ unsafe impl<const WHOLE: bool> Vector for Avx512<WHOLE> {
 
     #[inline(always)]
     unsafe fn prefetch(from: *const i8) {
-        if WHOLE {
-            _mm_prefetch::<_MM_HINT_T1>(from);
-        } else {
+        if IN_ORDER {
             // Weights are read once: what they would push out of the second-level cache is worth more.
             _mm_prefetch::<_MM_HINT_NTA>(from);
+        } else {
+            _mm_prefetch::<_MM_HINT_T1>(from);
         }
     }
 
@@ -354,7 +353,20 @@ fn settled(mut sum: __m512i) -> __m512i {
     sum
 }
 
+/// The kernels in [`Avx512`] that suit this CPU: AMD's prefetchers follow the order of memory, and Intel's read weights that are asked for so at a
+/// third of the speed (docs/log.md, "In which order, and into which cache").
+pub fn kernels() -> &'static Compiled {
+    let vendor = __cpuid(0);
+    let is_amd = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes) == [*b"Auth", *b"enti", *b"cAMD"];
+    if is_amd { &IN_ORDER_KERNELS } else { &KERNELS }
+}
+
 compile! {
-    /// The kernels in [`Avx512`].
-    pub static KERNELS: Avx512<false> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+    /// Weights are asked for in several streams.
+    pub static KERNELS: Avx512<false, false> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+}
+
+compile! {
+    /// Weights are asked for in the order of memory.
+    static IN_ORDER_KERNELS: Avx512<false, true> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
 }

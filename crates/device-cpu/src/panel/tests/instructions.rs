@@ -255,7 +255,7 @@ unsafe fn check_isa(isa: Isa) {
             Isa::Avx2 => check::<Avx2<false>>(isa),
             Isa::AvxVnni => check::<Avx2<true>>(isa),
             // Its vectors are the same.
-            Isa::Avx512 | Isa::Amx => check::<Avx512<false>>(isa),
+            Isa::Avx512 | Isa::Amx => check::<Avx512<false, false>>(isa),
             Isa::Neon => unreachable!("not on this architecture"),
         }
     }
