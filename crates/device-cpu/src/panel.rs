@@ -276,7 +276,7 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
     unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, mut ahead: Ahead, panel: &mut Panel) {
         let blocks = columns.start / U::COLUMNS..columns.end / U::COLUMNS;
         let each = ahead.each(blocks.len() * strips::<V, U::Form>());
-        let runs = const { (eight::BLOCKS * U::BYTES).div_ceil(16) };
+        let runs = const { (eight::BLOCKS * U::BYTES).div_ceil(eight::RUN) };
         for part in 0..strips::<V, U::Form>() {
             let offsets = offsets::<V>(stored, row_bytes, part);
             let mut index = 0;

@@ -17,7 +17,7 @@ pub const BLOCKS: usize = 8;
 /// Bytes of a block's scale.
 const SCALE_BYTES: usize = 2;
 /// Bytes of a row that are read at once.
-const RUN: usize = 16;
+pub const RUN: usize = 16;
 
 /// A type whose blocks are a scale in half precision and bytes of codes.
 pub trait Codes: Unpack {
@@ -30,6 +30,42 @@ pub trait Codes: Unpack {
     /// The CPU has the instructions of `V`.
     unsafe fn part<V: Vector>(codes: V::Bytes, part: usize) -> V::Bytes;
 }
+
+/// What [`Unpack`] of a type with [`Codes`] says of eight blocks.
+macro_rules! by_eight {
+    () => {
+        const BY_EIGHT: bool = true;
+
+        /// # Safety
+        /// As the trait says.
+        #[inline(always)]
+        unsafe fn meet_eight<V: Vector>(
+            stored: (*const u8, crate::product::Ahead, usize),
+            offsets: &[isize; 16],
+            input: &crate::panel::Input,
+            first: usize,
+            total: &mut V::Float,
+        ) {
+            // SAFETY: the caller's contract is the same.
+            unsafe { eight::meet::<V, Self>(stored, offsets, input, first, total) };
+        }
+
+        /// # Safety
+        /// As the trait says.
+        #[inline(always)]
+        unsafe fn fill_eight<V: Vector>(
+            base: *const u8,
+            offsets: &[isize; 16],
+            ahead: (&mut crate::product::Ahead, usize),
+            out: &mut impl Sink<V>,
+        ) {
+            // SAFETY: the caller's contract is the same.
+            unsafe { eight::fill::<V, Self>(base, offsets, ahead, out) };
+        }
+    };
+}
+
+pub(crate) use by_eight;
 
 /// What a block has met so far.
 struct Meeting<V: Vector> {

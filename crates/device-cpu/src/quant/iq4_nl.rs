@@ -3,8 +3,7 @@
 use kauri_formats::quant::IQ4_LEVELS;
 
 use crate::panel::eight::{self, Codes};
-use crate::panel::{Input, Sink, Unpack, Wide};
-use crate::product::Ahead;
+use crate::panel::{Sink, Unpack, Wide};
 use crate::vector::Vector;
 
 use super::halves;
@@ -21,7 +20,7 @@ impl Unpack for Iq4Nl {
     const BYTES: usize = 18;
     // The levels run from -127 to 113.
     const OFFSET: i32 = 128;
-    const BY_EIGHT: bool = true;
+    eight::by_eight!();
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
@@ -33,29 +32,6 @@ impl Unpack for Iq4Nl {
                 out.columns(index, V::lookup(&LEVELS, codes));
             }
         }
-    }
-
-    #[inline(always)]
-    unsafe fn meet_eight<V: Vector>(
-        stored: (*const u8, Ahead, usize),
-        offsets: &[isize; 16],
-        input: &Input,
-        first: usize,
-        total: &mut V::Float,
-    ) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { eight::meet::<V, Self>(stored, offsets, input, first, total) };
-    }
-
-    #[inline(always)]
-    unsafe fn fill_eight<V: Vector>(
-        base: *const u8,
-        offsets: &[isize; 16],
-        ahead: (&mut Ahead, usize),
-        out: &mut impl Sink<V>,
-    ) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { eight::fill::<V, Self>(base, offsets, ahead, out) };
     }
 }
 

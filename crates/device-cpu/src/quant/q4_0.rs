@@ -1,8 +1,7 @@
 //! `Q4_0`: 32 values of four bits and a scale.
 
 use crate::panel::eight::{self, Codes};
-use crate::panel::{Input, Raised, Sink, Unpack};
-use crate::product::Ahead;
+use crate::panel::{Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -15,7 +14,7 @@ impl Unpack for Q4_0 {
     const COLUMNS: usize = 32;
     const BYTES: usize = 18;
     const OFFSET: i32 = 8;
-    const BY_EIGHT: bool = true;
+    eight::by_eight!();
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
@@ -27,29 +26,6 @@ impl Unpack for Q4_0 {
                 out.columns(index, codes);
             }
         }
-    }
-
-    #[inline(always)]
-    unsafe fn meet_eight<V: Vector>(
-        stored: (*const u8, Ahead, usize),
-        offsets: &[isize; 16],
-        input: &Input,
-        first: usize,
-        total: &mut V::Float,
-    ) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { eight::meet::<V, Self>(stored, offsets, input, first, total) };
-    }
-
-    #[inline(always)]
-    unsafe fn fill_eight<V: Vector>(
-        base: *const u8,
-        offsets: &[isize; 16],
-        ahead: (&mut Ahead, usize),
-        out: &mut impl Sink<V>,
-    ) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { eight::fill::<V, Self>(base, offsets, ahead, out) };
     }
 }
 

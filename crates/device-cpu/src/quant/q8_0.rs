@@ -1,8 +1,7 @@
 //! `Q8_0`: 32 signed bytes and a scale.
 
 use crate::panel::eight::{self, Codes};
-use crate::panel::{Input, Sink, Unpack, Wide};
-use crate::product::Ahead;
+use crate::panel::{Sink, Unpack, Wide};
 use crate::vector::Vector;
 
 /// Two bytes of scale, 32 bytes of values.
@@ -13,7 +12,7 @@ impl Unpack for Q8_0 {
     const COLUMNS: usize = 32;
     const BYTES: usize = 34;
     const OFFSET: i32 = 128;
-    const BY_EIGHT: bool = true;
+    eight::by_eight!();
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
@@ -27,29 +26,6 @@ impl Unpack for Q8_0 {
                 }
             }
         }
-    }
-
-    #[inline(always)]
-    unsafe fn meet_eight<V: Vector>(
-        stored: (*const u8, Ahead, usize),
-        offsets: &[isize; 16],
-        input: &Input,
-        first: usize,
-        total: &mut V::Float,
-    ) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { eight::meet::<V, Self>(stored, offsets, input, first, total) };
-    }
-
-    #[inline(always)]
-    unsafe fn fill_eight<V: Vector>(
-        base: *const u8,
-        offsets: &[isize; 16],
-        ahead: (&mut Ahead, usize),
-        out: &mut impl Sink<V>,
-    ) {
-        // SAFETY: the caller's contract is the same.
-        unsafe { eight::fill::<V, Self>(base, offsets, ahead, out) };
     }
 }
 
