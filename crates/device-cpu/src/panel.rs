@@ -6,17 +6,20 @@
 
 pub mod eight;
 mod form;
+mod meet;
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
 pub use form::{Form, Large, Raised, Scales, Small, Wide, WithMinimum};
+pub use meet::GROUPS_MAX;
+use meet::{SPANS_MAX, in_turns, meet};
 
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, STREAMS_MAX,
-    Scratch, Tiles, offsets, offsets_of_whole,
+    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles,
+    offsets, offsets_of_whole,
 };
 use crate::quant::written_out;
 use crate::vector::{Vector, halves_max};
@@ -33,6 +36,9 @@ pub trait Unpack {
     const OFFSET: i32;
     /// Whether eight blocks are read together: [`Self::meet_eight`] and [`Self::fill_eight`].
     const BY_EIGHT: bool = false;
+
+    /// Turns of the loop in which a block may be unpacked, as many neighbouring groups in each; none where there is no such loop.
+    const TURNS: usize = 0;
 
     /// Unpacks the block at `base + offsets[row]` of every row: all its columns once, and all its scales and minimums.
     ///
@@ -80,6 +86,30 @@ pub trait Sink<V: Vector> {
     /// # Safety
     /// `index` is under a quarter of the columns of the block, or of [`eight::BLOCKS`] of them.
     unsafe fn columns(&mut self, index: usize, bytes: V::Bytes);
+
+    /// The same columns, as so many behind the first of a turn.
+    ///
+    /// # Safety
+    /// As [`Self::columns`].
+    #[inline(always)]
+    unsafe fn columns_from(&mut self, first: usize, behind: usize, bytes: V::Bytes) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.columns(first + behind, bytes) };
+    }
+
+    /// A turn begins whose columns, from `4 * first` on, are the next.
+    ///
+    /// # Safety
+    /// The type is unpacked in turns, and this is one of them.
+    #[inline(always)]
+    unsafe fn begin(&mut self, _turn: usize, _first: usize) {}
+
+    /// The turn ends.
+    ///
+    /// # Safety
+    /// It began.
+    #[inline(always)]
+    unsafe fn end(&mut self, _first: usize) {}
 
     /// Takes the scale of a group; before its columns, where it is a whole number.
     ///
@@ -156,93 +186,6 @@ impl<V: Vector, F: Form> Sink<V> for Place<V, F> {
     unsafe fn minimum(&mut self, group: usize, minimum: V::Float) {
         // SAFETY: inside the block by the caller's word.
         unsafe { V::store(minimum, self.minimums.add(group * V::LANES)) };
-    }
-}
-
-/// Most groups of a block.
-pub const GROUPS_MAX: usize = 16;
-/// Most runs of columns of a block whose products are added up in sixteen bits.
-const RUNS_MAX: usize = 2 * GROUPS_MAX;
-/// Most spans of a block.
-const SPANS_MAX: usize = 2;
-
-/// A block that meets the only token as it is unpacked, without a panel.
-struct Meeting<'a, V: Vector, U> {
-    /// The token's values in the columns of the block.
-    x: *const i8,
-    /// Weights that are asked for meanwhile, as many as are met, from line `line` on.
-    ahead: Ahead,
-    line: usize,
-    /// Where those lines of each stream begin.
-    streams: [*const u8; STREAMS_MAX],
-    // Each array on its own: where the compiler cannot keep one in registers, it still can the others.
-    sums: &'a mut [[V::Int; GROUPS_MAX]; 2],
-    /// Sums of columns in a [run](run), where they are [in halves](in_halves).
-    few: &'a mut [V::Int; RUNS_MAX],
-    scales: &'a mut [V::Float; GROUPS_MAX],
-    minimums: &'a mut [V::Float; GROUPS_MAX],
-    block: &'a mut V::Float,
-    unpack: PhantomData<U>,
-}
-
-impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
-    #[inline(always)]
-    unsafe fn columns(&mut self, index: usize, bytes: V::Bytes) {
-        let group = index * 4 / U::Form::GROUP;
-        // A block that is one group adds up twice as much, and would wait for each product.
-        let way = if U::COLUMNS == U::Form::GROUP { index % 2 } else { 0 };
-        let calls = const { U::COLUMNS / 4 };
-        let lines = const { (U::BYTES * V::LANES).div_ceil(LINE) };
-        // SAFETY: inside the block by the caller's word; what is asked for may lie anywhere.
-        unsafe {
-            // A few lines at a time: a core waits for few of them, and stands still with more.
-            for line in index * lines / calls..(index + 1) * lines / calls {
-                // Where a stream has many, each is found from its first.
-                let place = if lines >= 4 * V::STREAMS {
-                    self.streams[line % V::STREAMS].wrapping_add(line / V::STREAMS * LINE)
-                } else {
-                    self.ahead.line::<V>(self.line + line)
-                };
-                V::prefetch(place.cast());
-            }
-            let x = V::word(self.x.add(index * 4).cast::<u32>().read_unaligned());
-            let weights = if U::Form::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes };
-            let sum = self.sums[way].get_unchecked_mut(group);
-            if in_halves::<V, U::Form>() {
-                let run = const { run::<V, U::Form>() };
-                let few = self.few.get_unchecked_mut(index / run);
-                *few = dot::<V, U::Form>(if index.is_multiple_of(run) { V::int(0) } else { *few }, weights, x);
-                if index % run == run - 1 {
-                    *sum = V::add_ints(*sum, V::halves_added(*few));
-                    // Where a group is one run, its sum waits in a register as it is.
-                    if run < const { U::Form::GROUP / 4 } {
-                        *sum = V::settled(*sum);
-                    }
-                }
-                return;
-            }
-            *sum = dot::<V, U::Form>(*sum, weights, x);
-            if !matches!(U::Form::SCALES, Scales::Numbers) {
-                *sum = V::settled(*sum);
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn scale(&mut self, group: usize, scale: V::Float) {
-        // SAFETY: one of the block's groups by the caller's word.
-        unsafe { *self.scales.get_unchecked_mut(group) = scale_in::<V, U::Form>(*self.block, scale) };
-    }
-
-    #[inline(always)]
-    unsafe fn block_scale(&mut self, scale: V::Float) {
-        *self.block = scale;
-    }
-
-    #[inline(always)]
-    unsafe fn minimum(&mut self, group: usize, minimum: V::Float) {
-        // SAFETY: one of the block's groups by the caller's word.
-        unsafe { *self.minimums.get_unchecked_mut(group) = minimum };
     }
 }
 
@@ -347,6 +290,8 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
                     let mut partial = [V::float(0.0); SPANS_MAX];
                     for block in first..blocks.min(first + run) {
                         let base = stored.as_ptr().add(block * U::BYTES);
+                        // The compiler would keep a place for each row, and move all of them on.
+                        let base = if const { in_turns::<V, U>() } { std::hint::black_box(base) } else { base };
                         let line = (r * blocks + block) * U::BYTES * V::LANES / LINE;
                         meet::<V, U>((base, ahead, line), &offsets, &input, block, &mut partial);
                     }
@@ -598,68 +543,6 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
             for t in 0..T {
                 let sums = input.sums.add(number * input.width + t);
                 partial[r][t].add::<F>(index, sums, (sum[r][t], scale, minimum));
-            }
-        }
-    }
-}
-
-/// Adds the products of block number `number`, which is stored at `base + offsets[row]`, with the only token: to the first span's sum, or
-/// to those of the block's spans, up to the scales of the activations. Asks for as much of `ahead`
-/// meanwhile, from line `line` on.
-///
-/// # Safety
-/// As [`Unpack::unpack`]; the input has the block.
-#[inline(always)]
-unsafe fn meet<V: Vector, U: Unpack>(
-    (base, ahead, line): (*const u8, Ahead, usize),
-    offsets: &[isize; LANES_MAX],
-    input: &Input,
-    number: usize,
-    values: &mut [V::Float; SPANS_MAX],
-) {
-    let groups = const { U::COLUMNS / U::Form::GROUP };
-    const { assert!(U::COLUMNS <= GROUPS_MAX * U::Form::GROUP && U::COLUMNS <= SPANS_MAX * SPAN, "room for the block") };
-    const { assert!(is_whole::<U>(), "spans of one block's scale") };
-    // SAFETY: the caller's contract is the same.
-    unsafe {
-        let mut sums = [[V::int(0); GROUPS_MAX]; 2];
-        let (mut scales, mut minimums) = ([V::float(0.0); GROUPS_MAX], [V::float(0.0); GROUPS_MAX]);
-        let mut block = V::float(1.0);
-        for group in 0..groups {
-            sums[0][group] = begun::<V, U::Form>(input, number * groups + group);
-        }
-        let mut meeting = Meeting::<V, U> {
-            x: input.values.add(number * U::COLUMNS),
-            ahead,
-            line,
-            streams: ahead.from::<V>(line),
-            sums: &mut sums,
-            few: &mut [V::int(0); RUNS_MAX],
-            scales: &mut scales,
-            minimums: &mut minimums,
-            block: &mut block,
-            unpack: PhantomData,
-        };
-        U::unpack::<V>(base, offsets, &mut meeting);
-        let mut partial = [Partial::<V>::zero(); SPANS_MAX];
-        for span in 0..SPANS_MAX {
-            partial[span].number = values[span];
-        }
-        written_out!(group in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
-            if group < groups {
-                let parts = (V::add_ints(sums[0][group], sums[1][group]), scales[group], minimums[group]);
-                let sums = input.sums.add(number * groups + group);
-                partial[group * U::Form::GROUP / SPAN].add::<U::Form>(group, sums, parts);
-            }
-        });
-        for span in 0..SPANS_MAX {
-            values[span] = partial[span].of_block::<U::Form>(block);
-        }
-        if has_own_minimums::<V, U::Form>() {
-            for group in 0..groups {
-                let sum = V::float(*input.sums.add(number * groups + group));
-                let span = group * U::Form::GROUP / SPAN;
-                values[span] = V::sub_mul(minimums[group], sum, values[span]);
             }
         }
     }

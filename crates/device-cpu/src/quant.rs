@@ -16,6 +16,18 @@ macro_rules! written_out {
 
 pub(crate) use written_out;
 
+/// The same, or a loop where that suits the instruction set better ([`crate::vector::Vector::IN_TURNS`]).
+macro_rules! in_turns {
+    ($vector:ident: $index:ident in [$($value:literal),*] $body:block) => {
+        if const { $vector::IN_TURNS } {
+            // The compiler would write out a number of turns that it knows.
+            for $index in 0..std::hint::black_box([$($value),*].len()) $body
+        } else {
+            $crate::quant::written_out!($index in [$($value),*] $body);
+        }
+    };
+}
+
 mod halves;
 mod iq1_m;
 mod iq1_s;

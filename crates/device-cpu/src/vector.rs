@@ -36,6 +36,9 @@ pub unsafe trait Vector: Copy {
     const NEAR: bool = false;
     /// Whether blocks that are not whole words are read [eight at a time](crate::panel::eight).
     const EIGHTS: bool = false;
+    /// Whether the only token meets long blocks in a loop of a few turns, where that is shorter code: some CPUs run four thousand bytes of it at
+    /// half their speed, or not, by where the file of the program happens to lie in memory.
+    const IN_TURNS: bool = false;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.

@@ -13,6 +13,7 @@ impl Unpack for Q4K {
     const COLUMNS: usize = 256;
     const BYTES: usize = 144;
     const OFFSET: i32 = 0;
+    const TURNS: usize = 4;
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
@@ -20,13 +21,19 @@ impl Unpack for Q4K {
         unsafe {
             scales_and_minimums::<V>(base, offsets, out);
             let low = V::byte(0x0f);
-            written_out!(part in [0, 1, 2, 3, 4, 5, 6, 7] {
-                // Parts 2j and 2j + 1 are the halves of the 32 bytes that hold groups 2j and 2j + 1.
-                let at = part / 2 * 16 + part % 2 * 4;
-                for (index, columns) in V::columns16(base.add(16 + 16 * part), offsets).into_iter().enumerate() {
-                    out.columns(at + index, V::and(columns, low));
-                    out.columns(at + 8 + index, V::and(V::shift_right::<4>(columns), low));
-                }
+            // 32 bytes hold two groups.
+            in_turns!(V: pair in [0, 1, 2, 3] {
+                let first = 16 * pair;
+                out.begin(pair, first);
+                written_out!(half in [0, 1] {
+                    let stored = V::columns16(base.add(16 + 32 * pair + 16 * half), offsets);
+                    written_out!(index in [0, 1, 2, 3] {
+                        let at = 4 * half + index;
+                        out.columns_from(first, at, V::and(stored[index], low));
+                        out.columns_from(first, at + 8, V::and(V::shift_right::<4>(stored[index]), low));
+                    });
+                });
+                out.end(first);
             });
         }
     }

@@ -43,6 +43,7 @@ unsafe impl<const WHOLE: bool, const IN_ORDER: bool> Vector for Avx512<WHOLE, IN
     const STREAMS: usize = if IN_ORDER { 1 } else { 4 };
     const NEAR: bool = IN_ORDER;
     const EIGHTS: bool = IN_ORDER;
+    const IN_TURNS: bool = IN_ORDER;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
