@@ -30,6 +30,8 @@ pub const EVEN: usize = 8;
 const ENOUGH: usize = 48;
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
+/// Half a first-level cache.
+const NEAR_BYTES: usize = 24 << 10;
 /// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
 pub const CHUNK: usize = 1024;
 /// Lines of a panel for tile registers: 64 KiB.
@@ -493,7 +495,13 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
         let tile = product.tokens.tile_of(product.tokens.first, M::Tiles::TOKENS);
         let row_bytes = M::row_bytes(product.columns);
         let strip_bytes = row_bytes * height::<V, M>();
-        let distance_bytes = if V::NEAR { strip_bytes / M::TURNS } else { strip_bytes };
+        // A turn, and half the next where the first-level cache has room for them.
+        let turn_bytes = strip_bytes / M::TURNS;
+        let distance_bytes = match V::NEAR {
+            true if strip_bytes <= NEAR_BYTES => turn_bytes + turn_bytes / 2,
+            true => turn_bytes,
+            false => strip_bytes,
+        };
         let ahead = Ahead::behind::<V>(stored, distance_bytes, 0..strip_bytes);
         let total = M::single::<R>(stored, row_bytes, product.scales(rows), product.x, tile, ahead);
         let at = scratch.sums[..R * V::LANES].as_mut_ptr();
