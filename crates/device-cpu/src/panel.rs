@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 pub use form::{Form, Large, Raised, Scales, Small, Wide, WithMinimum};
+#[cfg(target_arch = "x86_64")]
 pub use meet::GROUPS_MAX;
 use meet::{SPANS_MAX, in_turns, meet};
 
