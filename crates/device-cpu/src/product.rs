@@ -30,7 +30,7 @@ pub const EVEN: usize = 8;
 const ENOUGH: usize = 48;
 /// Bytes of a cache line.
 pub const LINE: usize = 64;
-/// Half a first-level cache.
+/// Bytes of a strip that leave room in a first-level cache for half as many of the next: half of one.
 const NEAR_BYTES: usize = 24 << 10;
 /// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
 pub const CHUNK: usize = 1024;
