@@ -20,10 +20,10 @@ use kauri_formats::Quant;
 
 use crate::attend::tiles;
 use crate::detect::Compiled;
-use crate::x86_64::avx512::{self, Avx512};
+use crate::x86_64::avx512::{self, Apart, Avx512};
 
 /// The vectors beside tiles.
-pub type Beside = Avx512<true, false>;
+pub type Beside = Avx512<Apart, true>;
 
 /// The kernels of AVX-512, with tiles where they are quicker.
 pub static KERNELS: Compiled = Compiled {

@@ -20,19 +20,63 @@ use std::arch::x86_64::{
     _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
     _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
+use std::marker::PhantomData;
 
 use half::{bf16, f16};
 
 use crate::detect::{Compiled, compile};
 use crate::vector::Vector;
 
-/// AVX-512 F, BW, VL and VNNI. `WHOLE`: beside tiles. `IN_ORDER`: where weights are asked for in the order of memory, for once.
+/// How a family of CPUs with AVX-512 wants its weights read (docs/log.md, "In which order, and into which cache").
+pub trait Reads: Copy {
+    /// [`Vector::STREAMS`].
+    const STREAMS: usize;
+    /// [`Vector::NEAR`]: weights are asked for into the first-level cache alone, for once: what they would push out of the second-level
+    /// cache is worth more.
+    const NEAR: bool;
+    /// [`Vector::EIGHTS`] and [`Vector::IN_TURNS`].
+    const SHORT: bool;
+}
+
+/// In several streams, a strip before, into the second-level cache: Intel's CPUs read weights that are asked for line by line at a third of the
+/// speed.
 #[derive(Clone, Copy)]
-pub struct Avx512<const WHOLE: bool, const IN_ORDER: bool>;
+pub struct Apart;
+
+impl Reads for Apart {
+    const STREAMS: usize = 4;
+    const NEAR: bool = false;
+    const SHORT: bool = false;
+}
+
+/// In the order of memory, a strip before, into the second-level cache: AMD's CPUs of family 25 (Zen 4) wait for few lines of the first-level
+/// cache, and read what is asked for into that at six tenths of the speed.
+#[derive(Clone, Copy)]
+pub struct InOrder;
+
+impl Reads for InOrder {
+    const STREAMS: usize = 1;
+    const NEAR: bool = false;
+    const SHORT: bool = true;
+}
+
+/// In the order of memory, a few rows before, into the first-level cache: AMD's CPUs from family 26 (Zen 5) on.
+#[derive(Clone, Copy)]
+pub struct InOrderNear;
+
+impl Reads for InOrderNear {
+    const STREAMS: usize = 1;
+    const NEAR: bool = true;
+    const SHORT: bool = true;
+}
+
+/// AVX-512 F, BW, VL and VNNI. `WHOLE`: beside tiles.
+#[derive(Clone, Copy)]
+pub struct Avx512<R, const WHOLE: bool = false>(PhantomData<R>);
 
 // SAFETY: the methods use instructions of AVX-512 F, BW and VNNI only, which the type stands for; memory is touched as the
 // trait says: `LANES` elements at the given pointers.
-unsafe impl<const WHOLE: bool, const IN_ORDER: bool> Vector for Avx512<WHOLE, IN_ORDER> {
+unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const LANES: usize = 16;
     const STRIPS: usize = 2;
     const TOKENS: usize = 6;
@@ -40,10 +84,10 @@ unsafe impl<const WHOLE: bool, const IN_ORDER: bool> Vector for Avx512<WHOLE, IN
     const EIGHT: bool = true;
     const SIGNED: bool = false;
     const WHOLE: bool = WHOLE;
-    const STREAMS: usize = if IN_ORDER { 1 } else { 4 };
-    const NEAR: bool = IN_ORDER;
-    const EIGHTS: bool = IN_ORDER;
-    const IN_TURNS: bool = IN_ORDER;
+    const STREAMS: usize = R::STREAMS;
+    const NEAR: bool = R::NEAR;
+    const EIGHTS: bool = R::SHORT;
+    const IN_TURNS: bool = R::SHORT;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
@@ -278,8 +322,7 @@ unsafe impl<const WHOLE: bool, const IN_ORDER: bool> Vector for Avx512<WHOLE, IN
 
     #[inline(always)]
     unsafe fn prefetch(from: *const i8) {
-        if IN_ORDER {
-            // Weights are read once: what they would push out of the second-level cache is worth more.
+        if R::NEAR {
             _mm_prefetch::<_MM_HINT_NTA>(from);
         } else {
             _mm_prefetch::<_MM_HINT_T1>(from);
@@ -354,20 +397,31 @@ fn settled(mut sum: __m512i) -> __m512i {
     sum
 }
 
-/// The kernels in [`Avx512`] that suit this CPU: AMD's prefetchers follow the order of memory, and Intel's read weights that are asked for so at a
-/// third of the speed (docs/log.md, "In which order, and into which cache").
+/// The family of AMD's CPUs whose second-level cache is to be asked for weights.
+const ZEN_4: u32 = 25;
+
+/// The kernels in [`Avx512`] that suit this CPU.
 pub fn kernels() -> &'static Compiled {
     let vendor = __cpuid(0);
-    let is_amd = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes) == [*b"Auth", *b"enti", *b"cAMD"];
-    if is_amd { &IN_ORDER_KERNELS } else { &KERNELS }
+    if [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes) != [*b"Auth", *b"enti", *b"cAMD"] {
+        return &KERNELS;
+    }
+    // Bits 8 to 11, and what 20 to 27 add to them where they are all set.
+    let version = __cpuid(1).eax;
+    if (version >> 8 & 0xf) + (version >> 20 & 0xff) <= ZEN_4 { &IN_ORDER_KERNELS } else { &NEAR_KERNELS }
 }
 
 compile! {
-    /// Weights are asked for in several streams.
-    pub static KERNELS: Avx512<false, false> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+    /// For any CPU, and to stand beside tiles.
+    pub static KERNELS: Avx512<Apart> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
 }
 
 compile! {
-    /// Weights are asked for in the order of memory.
-    static IN_ORDER_KERNELS: Avx512<false, true> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+    /// For AMD's CPUs up to Zen 4.
+    static IN_ORDER_KERNELS: Avx512<InOrder> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+}
+
+compile! {
+    /// For AMD's CPUs from Zen 5 on.
+    static NEAR_KERNELS: Avx512<InOrderNear> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
 }

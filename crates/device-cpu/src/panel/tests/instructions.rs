@@ -247,7 +247,10 @@ fn every_instruction_does_what_plain_arrays_do() {
 /// The CPU has the instruction set.
 #[cfg(target_arch = "x86_64")]
 unsafe fn check_isa(isa: Isa) {
-    use crate::x86_64::{avx2::Avx2, avx512::Avx512};
+    use crate::x86_64::{
+        avx2::Avx2,
+        avx512::{Apart, Avx512},
+    };
     // SAFETY: the caller's contract is the same.
     unsafe {
         match isa {
@@ -255,7 +258,7 @@ unsafe fn check_isa(isa: Isa) {
             Isa::Avx2 => check::<Avx2<false>>(isa),
             Isa::AvxVnni => check::<Avx2<true>>(isa),
             // Its vectors are the same.
-            Isa::Avx512 | Isa::Amx => check::<Avx512<false, false>>(isa),
+            Isa::Avx512 | Isa::Amx => check::<Avx512<Apart>>(isa),
             Isa::Neon => unreachable!("not on this architecture"),
         }
     }
