@@ -24,8 +24,6 @@ pub trait Meet {
     type Numbers<V: Vector>: Copy;
     /// Columns of a lane.
     const EACH: usize;
-    /// Columns between two times that weights are asked for. Tiles of scales are whole ones.
-    const RUN: usize;
     /// What activations are taken as.
     const PACKING: Packing;
 
@@ -52,7 +50,6 @@ impl Meet for One {
     type X = f32;
     type Numbers<V: Vector> = V::Float;
     const EACH: usize = 1;
-    const RUN: usize = 32;
     const PACKING: Packing = Packing::Numbers;
 
     fn tokens(x: &Activations, token: usize, count: usize) -> &[f32] {
@@ -79,7 +76,6 @@ impl Meet for Pair {
     type X = u16;
     type Numbers<V: Vector> = V::Bytes;
     const EACH: usize = 2;
-    const RUN: usize = 64;
     const PACKING: Packing = Packing::Brains;
 
     fn tokens(x: &Activations, token: usize, count: usize) -> &[u16] {
@@ -243,6 +239,8 @@ pub fn visit<V: Visitor>(quant: Quant, pairs: bool, visitor: V) -> Option<V::Out
 const HEIGHT: usize = 16;
 /// Those of them that the only token meets side by side: as many sums that do not wait for each other.
 const ROWS: usize = 4;
+/// Columns between two times that weights are asked for. Tiles of scales are whole ones.
+const RUN: usize = 32;
 /// Most columns of a vector: two of each lane.
 const VECTOR_MAX: usize = 2 * LANES_MAX;
 /// Most tokens of a tile.
@@ -418,18 +416,18 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
         mut ahead: Ahead,
     ) -> [[V::Float; T]; R] {
         assert!(x.len() == T * self.columns, "rows of activations");
-        let (run, vector) = (E::Meet::RUN, const { V::LANES * E::Meet::EACH });
-        const { assert!(E::Meet::RUN.is_multiple_of(V::LANES * E::Meet::EACH), "whole vectors") };
+        let vector = const { V::LANES * E::Meet::EACH };
+        const { assert!(RUN.is_multiple_of(V::LANES * E::Meet::EACH), "whole vectors") };
         let (columns, x) = (self.columns, x.as_ptr());
-        let each = ahead.each(columns.div_ceil(run));
+        let each = ahead.each(columns.div_ceil(RUN));
         // SAFETY: rows and activations have the columns.
         unsafe {
             let mut total = [[V::float(0.0); T]; R];
             let mut starts = self.starts;
-            for first in (0..columns / run * run).step_by(run) {
+            for first in (0..columns / RUN * RUN).step_by(RUN) {
                 ahead.ask::<V>(each);
                 let scales = self.scales_at::<V>(first);
-                for number in 0..const { E::Meet::RUN / (V::LANES * E::Meet::EACH) } {
+                for number in 0..const { RUN / (V::LANES * E::Meet::EACH) } {
                     let column = first + number * vector;
                     let mut weights = [E::load::<V>(starts[0], scales[0]); R];
                     for row in 0..R {
@@ -444,8 +442,8 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
                     }
                 }
             }
-            let scales = self.scales_at::<V>(columns / run * run);
-            for first in (columns / run * run..columns).step_by(vector) {
+            let scales = self.scales_at::<V>(columns / RUN * RUN);
+            for first in (columns / RUN * RUN..columns).step_by(vector) {
                 // Zeros behind the end.
                 let count = vector.min(columns - first);
                 for t in 0..T {
