@@ -31,12 +31,6 @@ impl Zero for i8 {
     }
 }
 
-impl Zero for u16 {
-    fn zeros(count: usize) -> Vec<Self> {
-        vec![0; count]
-    }
-}
-
 impl Zero for f32 {
     fn zeros(count: usize) -> Vec<Self> {
         vec![0.0; count]

@@ -110,8 +110,6 @@ pub(crate) struct Compiled {
     pub finish: Finisher,
     /// Quantises one row of activations, which nobody else uses.
     pub quantise: unsafe fn(&Quantiser<'_>, activation::Tile, usize, &[f32]),
-    /// Rounds one to brain floating-point numbers, under the same contract.
-    pub round: unsafe fn(&Writer<'_>, usize, &[f32]),
     /// Splits one into thirds, under the same contract.
     pub split: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
     /// One tile of attention, whose rows no other worker writes.
@@ -149,8 +147,7 @@ static SCALAR: Compiled = Compiled {
     finish: |_, _, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
     quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
-    round: |_, _, _| unreachable!("`strips` has none"),
-    // SAFETY: nobody else uses the row.
+    // SAFETY: the same.
     split: |writer, tile, token, x| unsafe { writer.split(tile, token, x) },
     attend: attend::scalar,
     store: cache::store,
@@ -205,8 +202,6 @@ pub(crate) enum Packing {
     Tiles(Option<Correction>),
     /// As they are.
     Numbers,
-    /// Rounded to brain floating-point numbers.
-    Brains,
     /// As three brain floating-point numbers each.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     Thirds,
@@ -218,7 +213,6 @@ impl Packing {
         match self {
             Self::Bytes(_) | Self::Tiles(_) => columns,
             Self::Numbers => columns * size_of::<f32>(),
-            Self::Brains => columns * size_of::<u16>(),
             Self::Thirds => columns * activation::THIRDS * size_of::<u16>(),
         }
     }
@@ -228,7 +222,7 @@ impl Packing {
         match self {
             Self::Bytes(correction) => Some(correction),
             Self::Tiles(correction) => correction,
-            Self::Numbers | Self::Brains | Self::Thirds => None,
+            Self::Numbers | Self::Thirds => None,
         }
     }
 }
@@ -258,21 +252,6 @@ impl Kernels {
     pub(crate) unsafe fn quantise(self, writer: &Quantiser<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.quantise)(writer, tile, token, x) };
-    }
-
-    /// Whether activations are rounded to the precision of weights of this type, which are multiplied in pairs then. Every other
-    /// floating-point type meets them as they are.
-    pub fn rounds(self, quant: Quant) -> bool {
-        self.strips(quant, activation::GROUP, 1).is_some_and(|strips| strips.packing == Packing::Brains)
-    }
-
-    /// Rounds one row of activations to brain floating-point numbers.
-    ///
-    /// # Safety
-    /// No other use of the row of `token`.
-    pub(crate) unsafe fn round(self, writer: &Writer<'_>, token: usize, x: &[f32]) {
-        // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
-        unsafe { (self.compiled.round)(writer, token, x) };
     }
 
     /// Splits one row of a tile of activations into thirds.

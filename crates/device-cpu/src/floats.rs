@@ -1,7 +1,6 @@
-//! The floating-point kernel: rows widened to `f32`, times activations as they are; or brain floating-point numbers in pairs, times
-//! activations rounded to such, where an instruction takes both.
+//! The floating-point kernel: rows widened to `f32`, times activations as they are.
 //!
-//! Here a lane is a column, or two: a few rows are read as they are stored, side by side, and widened as they are read. Each sum has a vector of
+//! Here a lane is a column: a few rows are read as they are stored, side by side, and widened as they are read. Each sum has a vector of
 //! its own, of every so many-th column in order, whose lanes are added up at the end: the same bits, however many rows and tokens are
 //! computed together.
 
@@ -16,146 +15,47 @@ use crate::detect::Packing;
 use crate::product::{Ahead, Fill, LANES_MAX, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles};
 use crate::vector::Vector;
 
-/// How numbers meet activations.
-pub trait Meet {
-    /// An activation.
-    type X: Copy + Default;
-    /// Neighbouring numbers, [`Self::EACH`] for each lane.
-    type Numbers<V: Vector>: Copy;
-    /// Columns of a lane.
-    const EACH: usize;
-    /// What activations are taken as.
-    const PACKING: Packing;
-
-    /// Those of so many tokens, one row after the other.
-    fn tokens(x: &Activations, token: usize, count: usize) -> &[Self::X];
-
-    /// Neighbouring ones of a token.
-    ///
-    /// # Safety
-    /// There is one for each column of each lane; the CPU has the instructions of `V`.
-    unsafe fn load<V: Vector>(from: *const Self::X) -> Self::Numbers<V>;
-
-    /// Adds their products to a sum.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `V`.
-    unsafe fn add<V: Vector>(weights: Self::Numbers<V>, x: Self::Numbers<V>, sum: V::Float) -> V::Float;
-}
-
-/// Widened, one in a lane, with activations as they are.
-pub struct One;
-
-impl Meet for One {
-    type X = f32;
-    type Numbers<V: Vector> = V::Float;
-    const EACH: usize = 1;
-    const PACKING: Packing = Packing::Numbers;
-
-    fn tokens(x: &Activations, token: usize, count: usize) -> &[f32] {
-        x.numbers(token, count)
-    }
-
-    #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const f32) -> V::Float {
-        // SAFETY: the caller's contract is the same.
-        unsafe { V::load(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn add<V: Vector>(weights: V::Float, x: V::Float, sum: V::Float) -> V::Float {
-        // SAFETY: the caller's contract is the same.
-        unsafe { V::mul_add(weights, x, sum) }
-    }
-}
-
-/// Brain floating-point numbers as they are stored, two in a lane, with activations rounded to such.
-pub struct Pair;
-
-impl Meet for Pair {
-    type X = u16;
-    type Numbers<V: Vector> = V::Bytes;
-    const EACH: usize = 2;
-    const PACKING: Packing = Packing::Brains;
-
-    fn tokens(x: &Activations, token: usize, count: usize) -> &[u16] {
-        x.brains(token, count)
-    }
-
-    #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u16) -> V::Bytes {
-        // SAFETY: the caller's contract is the same.
-        unsafe { V::load_bytes(from.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn add<V: Vector>(weights: V::Bytes, x: V::Bytes, sum: V::Float) -> V::Float {
-        // SAFETY: the caller's contract is the same.
-        unsafe { V::dot_pairs(sum, weights, x) }
-    }
-}
-
 /// A floating-point number as it is stored.
 pub trait Element {
-    /// How it meets activations.
-    type Meet: Meet;
     /// Bytes of one.
     const BYTES: usize;
     /// What [`Self::load`] leaves out, of types that are multiplied with scales apart.
     const LEFT_OUT: Option<f32> = None;
 
-    /// Neighbouring numbers of a row, for each lane; times `scale` if they have one, which has [`Self::LEFT_OUT`] in it.
+    /// Neighbouring numbers of a row, one for each lane, widened, and divided by [`Self::LEFT_OUT`].
     ///
     /// # Safety
     /// So many are stored there; the CPU has the instructions of `V`.
-    unsafe fn load<V: Vector>(from: *const u8, scale: V::Float) -> <Self::Meet as Meet>::Numbers<V>;
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float;
 }
 
 impl Element for f32 {
-    type Meet = One;
     const BYTES: usize = 4;
 
     #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u8, _: V::Float) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
         // SAFETY: the caller's contract is the same.
         unsafe { V::load(from.cast()) }
     }
 }
 
 impl Element for f16 {
-    type Meet = One;
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u8, _: V::Float) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
         // SAFETY: the caller's contract is the same.
         unsafe { V::load_half(from.cast()) }
     }
 }
 
 impl Element for bf16 {
-    type Meet = One;
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u8, _: V::Float) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
         // SAFETY: the caller's contract is the same.
         unsafe { V::load_brain(from.cast()) }
-    }
-}
-
-/// A brain floating-point number that is multiplied beside its neighbour: twice as many products an instruction, where weights need not be
-/// widened. Activations keep eight bits, as they have where such models are trained.
-pub struct Paired;
-
-impl Element for Paired {
-    type Meet = Pair;
-    const BYTES: usize = 2;
-
-    #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u8, _: V::Float) -> V::Bytes {
-        // SAFETY: the caller's contract is the same.
-        unsafe { V::load_bytes(from) }
     }
 }
 
@@ -163,14 +63,13 @@ impl Element for Paired {
 pub struct E4m3;
 
 impl Element for E4m3 {
-    type Meet = One;
     const BYTES: usize = 1;
     // The exponent of half precision begins eight powers of two lower.
     const LEFT_OUT: Option<f32> = Some(256.0);
 
     /// A sign, and seven bits that are the upper ones of a number in half precision, so that those under the normal ones need no care.
     #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u8, scale: V::Float) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
         let mut halves = [f16::ZERO; LANES_MAX];
         for (lane, half) in halves.iter_mut().enumerate().take(V::LANES) {
             // SAFETY: there is a code for each lane by the caller's word.
@@ -178,7 +77,7 @@ impl Element for E4m3 {
             *half = f16::from_bits((code & 0x80) << 8 | (code & 0x7f) << 7);
         }
         // SAFETY: the array holds a vector; the rest is the caller's contract.
-        unsafe { V::mul(V::load_half(halves.as_ptr()), scale) }
+        unsafe { V::load_half(halves.as_ptr()) }
     }
 }
 
@@ -194,12 +93,11 @@ pub trait Visitor {
     fn visit<E: Element>(self) -> Self::Output;
 }
 
-/// Calls `visitor` with the element of `quant`, if that is a floating-point type; `pairs` says that instructions have [`Vector::PAIRS`].
-pub fn visit<V: Visitor>(quant: Quant, pairs: bool, visitor: V) -> Option<V::Output> {
+/// Calls `visitor` with the element of `quant`, if that is a floating-point type.
+pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
     Some(match quant {
         Quant::F32 => visitor.visit::<f32>(),
         Quant::F16 => visitor.visit::<f16>(),
-        Quant::BF16 if pairs => visitor.visit::<Paired>(),
         Quant::BF16 => visitor.visit::<bf16>(),
         Quant::F8_E4M3 => visitor.visit::<E4m3>(),
         Quant::Q4_0
@@ -241,8 +139,6 @@ const HEIGHT: usize = 16;
 const ROWS: usize = 4;
 /// Columns between two times that weights are asked for. Tiles of scales are whole ones.
 const RUN: usize = 32;
-/// Most columns of a vector: two of each lane.
-const VECTOR_MAX: usize = 2 * LANES_MAX;
 /// Most tokens of a tile.
 const TOKENS: usize = 12;
 /// Most tokens that are computed together.
@@ -250,7 +146,7 @@ const TOGETHER: usize = 6;
 
 impl<V: Vector, E: Element> Fill<V> for Numbers<E> {
     type Tiles = Self;
-    const PACKING: Packing = E::Meet::PACKING;
+    const PACKING: Packing = Packing::Numbers;
     // Whole rows: a sum stays in its vector.
     const COLUMNS: usize = usize::MAX;
     const COLUMNS_FOR_FEW: usize = usize::MAX;
@@ -284,7 +180,7 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
             for first in (0..HEIGHT).step_by(ROWS) {
                 let rows = Rows::<E, ROWS>::new(stored, row_bytes, scales, first);
                 let ahead = ahead.share::<V>(first..first + ROWS, HEIGHT);
-                let total = rows.meet::<V, 1>(E::Meet::tokens(x, tile.token, 1), ahead);
+                let total = rows.meet::<V, 1>(x.numbers(tile.token, 1), ahead);
                 for (sum, [total]) in sums[first..first + ROWS].iter_mut().zip(total) {
                     *sum = V::sum(total);
                 }
@@ -314,18 +210,17 @@ impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
             let count = left.div_ceil(left.div_ceil(TOGETHER));
             let ahead = ahead.share::<V>(slot..slot + count, tile.width);
             let place = (tile.token + slot - product.tokens.first) * HEIGHT;
-            let x = E::Meet::tokens(product.x, tile.token + slot, count);
-            let sums = &mut scratch.sums[place..][..count * HEIGHT];
-            let strip = Strip::<E> { stored, row_bytes, scales, x, ahead };
+            let (x, sums) = (product.x.numbers(tile.token + slot, count), &mut scratch.sums[place..][..count * HEIGHT]);
+            let strip = Strip { stored, row_bytes, scales, x, ahead };
             // SAFETY: the strip has the rows, and `x` the activations of so many tokens; the rest is the caller's contract.
             unsafe {
                 match count {
-                    1 => strip.add::<V, 1>(sums),
-                    2 => strip.add::<V, 2>(sums),
-                    3 => strip.add::<V, 3>(sums),
-                    4 => strip.add::<V, 4>(sums),
-                    5 => strip.add::<V, 5>(sums),
-                    6 => strip.add::<V, 6>(sums),
+                    1 => strip.add::<V, E, 1>(sums),
+                    2 => strip.add::<V, E, 2>(sums),
+                    3 => strip.add::<V, E, 3>(sums),
+                    4 => strip.add::<V, E, 4>(sums),
+                    5 => strip.add::<V, E, 5>(sums),
+                    6 => strip.add::<V, E, 6>(sums),
                     other => unreachable!("{other} tokens"),
                 }
             }
@@ -335,29 +230,29 @@ impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
 }
 
 /// The rows of a strip, and a few tokens that meet them.
-struct Strip<'a, E: Element> {
+struct Strip<'a> {
     stored: &'a [u8],
     row_bytes: usize,
     scales: RowScales<'a>,
     /// (tokens, columns).
-    x: &'a [<E::Meet as Meet>::X],
+    x: &'a [f32],
     ahead: Ahead,
 }
 
-impl<E: Element> Strip<'_, E> {
+impl Strip<'_> {
     /// Writes the products to the tokens' sums: (tokens, rows of a whole strip).
     ///
     /// # Safety
     /// There are `T` tokens; the CPU has the instructions of `V`.
     #[inline(always)]
-    unsafe fn add<V: Vector, const T: usize>(&self, sums: &mut [f32]) {
+    unsafe fn add<V: Vector, E: Element, const T: usize>(&self, sums: &mut [f32]) {
         // SAFETY: the caller's contract is the same.
         unsafe {
             // Beside the sums, the registers have to hold the rows' weights and the activations of a token.
             if const { 4 * T + 4 < V::REGISTERS } {
-                self.add_rows::<V, 4, T>(sums);
+                self.add_rows::<V, E, 4, T>(sums);
             } else {
-                self.add_rows::<V, 2, T>(sums);
+                self.add_rows::<V, E, 2, T>(sums);
             }
         }
     }
@@ -367,7 +262,7 @@ impl<E: Element> Strip<'_, E> {
     /// # Safety
     /// As [`Self::add`].
     #[inline(always)]
-    unsafe fn add_rows<V: Vector, const R: usize, const T: usize>(&self, sums: &mut [f32]) {
+    unsafe fn add_rows<V: Vector, E: Element, const R: usize, const T: usize>(&self, sums: &mut [f32]) {
         for first in (0..self.stored.len() / self.row_bytes).step_by(R) {
             let ahead = self.ahead.share::<V>(first..first + R, HEIGHT);
             let rows = Rows::<E, R>::new(self.stored, self.row_bytes, self.scales, first);
@@ -410,14 +305,9 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
     /// # Safety
     /// The rows are there; the CPU has the instructions of `V`.
     #[inline(always)]
-    unsafe fn meet<V: Vector, const T: usize>(
-        &self,
-        x: &[<E::Meet as Meet>::X],
-        mut ahead: Ahead,
-    ) -> [[V::Float; T]; R] {
+    unsafe fn meet<V: Vector, const T: usize>(&self, x: &[f32], mut ahead: Ahead) -> [[V::Float; T]; R] {
         assert!(x.len() == T * self.columns, "rows of activations");
-        let vector = const { V::LANES * E::Meet::EACH };
-        const { assert!(RUN.is_multiple_of(V::LANES * E::Meet::EACH), "whole vectors") };
+        const { assert!(RUN.is_multiple_of(V::LANES), "whole vectors") };
         let (columns, x) = (self.columns, x.as_ptr());
         let each = ahead.each(columns.div_ceil(RUN));
         // SAFETY: rows and activations have the columns.
@@ -427,35 +317,38 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
             for first in (0..columns / RUN * RUN).step_by(RUN) {
                 ahead.ask::<V>(each);
                 let scales = self.scales_at::<V>(first);
-                for number in 0..const { RUN / (V::LANES * E::Meet::EACH) } {
-                    let column = first + number * vector;
-                    let mut weights = [E::load::<V>(starts[0], scales[0]); R];
+                for number in 0..const { RUN / V::LANES } {
+                    let column = first + number * V::LANES;
+                    let mut weights = [V::float(0.0); R];
                     for row in 0..R {
-                        weights[row] = E::load::<V>(starts[row], scales[row]);
-                        starts[row] = starts[row].add(vector * E::BYTES);
+                        weights[row] = scaled::<V, E>(starts[row], scales[row]);
+                        starts[row] = starts[row].add(V::LANES * E::BYTES);
                     }
                     for t in 0..T {
-                        let x = E::Meet::load::<V>(x.add(t * columns + column));
+                        let x = V::load(x.add(t * columns + column));
                         for row in 0..R {
-                            total[row][t] = E::Meet::add::<V>(weights[row], x, total[row][t]);
+                            total[row][t] = V::mul_add(weights[row], x, total[row][t]);
                         }
                     }
                 }
             }
             let scales = self.scales_at::<V>(columns / RUN * RUN);
-            for first in (columns / RUN * RUN..columns).step_by(vector) {
+            for first in (columns / RUN * RUN..columns).step_by(V::LANES) {
                 // Zeros behind the end.
-                let count = vector.min(columns - first);
+                let count = V::LANES.min(columns - first);
+                let mut tokens = [V::float(0.0); T];
                 for t in 0..T {
-                    let mut values = [<E::Meet as Meet>::X::default(); VECTOR_MAX];
+                    let mut values = [0.0f32; LANES_MAX];
                     x.add(t * columns + first).copy_to_nonoverlapping(values.as_mut_ptr(), count);
-                    let x = E::Meet::load::<V>(values.as_ptr());
-                    for row in 0..R {
-                        let mut stored = [0u32; LANES_MAX];
-                        let bytes = stored.as_mut_ptr().cast::<u8>();
-                        self.starts[row].add(first * E::BYTES).copy_to_nonoverlapping(bytes, count * E::BYTES);
-                        let weights = E::load::<V>(bytes, scales[row]);
-                        total[row][t] = E::Meet::add::<V>(weights, x, total[row][t]);
+                    tokens[t] = V::load(values.as_ptr());
+                }
+                for row in 0..R {
+                    let mut stored = [0u32; LANES_MAX];
+                    let bytes = stored.as_mut_ptr().cast::<u8>();
+                    self.starts[row].add(first * E::BYTES).copy_to_nonoverlapping(bytes, count * E::BYTES);
+                    let weights = scaled::<V, E>(bytes, scales[row]);
+                    for t in 0..T {
+                        total[row][t] = V::mul_add(weights, tokens[t], total[row][t]);
                     }
                 }
             }
@@ -482,5 +375,18 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
             }
             scales
         }
+    }
+}
+
+/// Some of a row's numbers, times their scale if they have one.
+///
+/// # Safety
+/// As [`Element::load`].
+#[inline(always)]
+unsafe fn scaled<V: Vector, E: Element>(from: *const u8, scale: V::Float) -> V::Float {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let numbers = E::load::<V>(from);
+        if E::LEFT_OUT.is_some() { V::mul(numbers, scale) } else { numbers }
     }
 }

@@ -39,8 +39,6 @@ pub unsafe trait Vector: Copy {
     /// Whether the only token meets long blocks in a loop of a few turns, where that is shorter code: some CPUs run four thousand bytes of it at
     /// half their speed, or not, by where the file of the program happens to lie in memory.
     const IN_TURNS: bool = false;
-    /// Whether there are [`Self::dot_pairs`] and [`Self::store_brains`].
-    const PAIRS: bool = false;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.
@@ -162,18 +160,6 @@ pub unsafe trait Vector: Copy {
     unsafe fn dot_low(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
     /// The same of signed bytes, for `x` from -127 on.
     unsafe fn dot_signed(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
-
-    /// Adds, in each lane, the products of its two brain floating-point numbers with two of `x`; what is too small for a normal number is zero.
-    #[inline(always)]
-    unsafe fn dot_pairs(_sum: Self::Float, _weights: Self::Bytes, _x: Self::Bytes) -> Self::Float {
-        unreachable!("`PAIRS` says so")
-    }
-
-    /// The nearest brain floating-point numbers, their bits to memory; what is too small for a normal number is zero.
-    #[inline(always)]
-    unsafe fn store_brains(_value: Self::Float, _to: *mut u16) {
-        unreachable!("`PAIRS` says so")
-    }
 
     /// The same of so few columns and so small weights that two sums of sixteen bits hold those of each row: see [`halves_max`]. Such a sum
     /// begins with zero and ends with [`Self::halves_added`].

@@ -54,7 +54,7 @@ pub trait Subject {
 }
 
 /// What a device may differ by from the reference: `absolute + relative * |expected|`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     /// In units of the value, where inputs are of size one.
     pub absolute: f32,

@@ -11,7 +11,7 @@ macro_rules! compile {
             use kauri_arch::{Activation, Norm};
             use kauri_device::{Sequence, Weight, formula};
 
-            use $crate::activation::{self, GROUP, Quantiser, Writer};
+            use $crate::activation::{self, GROUP, Quantiser};
             use $crate::attend::{self, Task, Tile};
             use $crate::detect::{Compiled, Kernels, Strips};
             use $crate::floats::{self, Element, Numbers};
@@ -20,7 +20,6 @@ macro_rules! compile {
             use $crate::cache::{self, HeadMut, New};
             use $crate::elementwise::{self, Turn};
             use $crate::quant;
-            use $crate::vector::Vector;
             use $crate::recurrent::{self, Convolve, Delta, Replacement, Scan, Selection};
 
             /// Finds the kernel of a storage type.
@@ -77,14 +76,6 @@ macro_rules! compile {
             unsafe fn quantise(writer: &Quantiser<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
                 // SAFETY: the caller's contract is the same.
                 unsafe { writer.quantise_with::<$vector>(tile, token, x) };
-            }
-
-            /// # Safety
-            /// The CPU has the instructions, and a kernel that takes activations so; no other use of the row of `token`.
-            $(#[target_feature(enable = $feature)])+
-            unsafe fn round(writer: &Writer<'_>, token: usize, x: &[f32]) {
-                // SAFETY: the caller's contract is the same.
-                unsafe { writer.round_with::<$vector>(token, x) };
             }
 
             /// # Safety
@@ -165,11 +156,10 @@ macro_rules! compile {
                 is_supported: || $(std::arch::$detected!($feature))&&+,
                 strips: |quant, columns, _| {
                     let bytes = quant::visit(quant, Strip).filter(|_| columns.is_multiple_of(GROUP));
-                    bytes.or_else(|| floats::visit(quant, <$vector as Vector>::PAIRS, Strip))
+                    bytes.or_else(|| floats::visit(quant, Strip))
                 },
                 finish,
                 quantise,
-                round,
                 // SAFETY: nobody else uses the row.
                 split: |writer, tile, token, x| unsafe { writer.split(tile, token, x) },
                 attend,
