@@ -18,7 +18,7 @@ use std::f32::consts::{LN_2, LOG2_E};
 use std::hint::black_box;
 use std::ops::Range;
 
-use super::{ROWS, SEGMENT, Task, Tile, lanes, padded};
+use super::{ROWS, SEGMENT, Task, Tile, lanes};
 use crate::aligned::Aligned;
 use crate::cache::bytes::{BLOCK, Bytes, Packed, Rounding, TOGETHER, Vectors, part};
 use crate::cache::{Places, SIDE};
@@ -247,8 +247,7 @@ pub unsafe fn segment<V: Vector, P: Packed>(
             let (group, mut row) = ((groups[index], index), 0);
             while row < count {
                 row += match count - row {
-                    8.. => score::<V, P, 8>(task, row, group, scratch, (cache, next)),
-                    4.. => score::<V, P, 4>(task, row, group, scratch, (cache, next)),
+                    4.. if const { has_many::<V>() } => score::<V, P, 4>(task, row, group, scratch, (cache, next)),
                     2.. => score::<V, P, 2>(task, row, group, scratch, (cache, next)),
                     _ => score::<V, P, 1>(task, row, group, scratch, (cache, next)),
                 };
@@ -269,20 +268,23 @@ pub unsafe fn segment<V: Vector, P: Packed>(
         for row in 0..count {
             soften::<V>(row, groups, scratch, cache);
         }
-        let width = padded(task.attention.head_dim as usize);
-        scratch.part.values[..count * width].fill(0.0);
-        for index in 0..groups.len() {
-            let (group, mut row) = ((groups[index], index), 0);
-            while row < count {
-                row += match count - row {
-                    8.. => mix::<V, P, 8, 2>(row, group, scratch, (cache, next)),
-                    4.. => mix::<V, P, 4, 4>(row, group, scratch, (cache, next)),
-                    2.. => mix::<V, P, 2, 8>(row, group, scratch, (cache, next)),
-                    _ => mix::<V, P, 1, 8>(row, group, scratch, (cache, next)),
-                };
-            }
+        let mut row = 0;
+        while row < count {
+            row += match count - row {
+                4.. if const { has_many::<V>() } => mix::<V, P, 4, 2>(row, groups, scratch, (cache, next)),
+                4.. => mix::<V, P, 4, 1>(row, groups, scratch, (cache, next)),
+                2.. if const { has_many::<V>() } => mix::<V, P, 2, 4>(row, groups, scratch, (cache, next)),
+                2.. => mix::<V, P, 2, 2>(row, groups, scratch, (cache, next)),
+                _ if const { has_many::<V>() } => mix::<V, P, 1, 8>(row, groups, scratch, (cache, next)),
+                _ => mix::<V, P, 1, 4>(row, groups, scratch, (cache, next)),
+            };
         }
     }
+}
+
+/// Whether the registers have room for eight sums of products and eight sums of numbers beside what is multiplied.
+const fn has_many<V: Vector>() -> bool {
+    V::REGISTERS >= 32
 }
 
 /// The scores of `R` queries from `row` on with a group, number `index` of those that are computed, whoever sees it: with the logarithms of
@@ -484,14 +486,14 @@ unsafe fn soften<V: Vector>(row: usize, groups: &[Group], scratch: &mut super::S
     }
 }
 
-/// Adds the values of a group to the sums of `R` rows from `row` on; `C` vectors at a time. Gives back `R`.
+/// What the values of some groups add up to for `R` rows from `row` on; `C` vectors at a time. Gives back `R`.
 ///
 /// # Safety
 /// As [`segment`]; the tile has the rows.
 #[inline(always)]
 unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize>(
     row: usize,
-    group: (Group, usize),
+    groups: &[Group],
     scratch: &mut super::Scratch,
     (cache, next): (&Head<'_>, &Next<'_>),
 ) -> usize {
@@ -499,24 +501,24 @@ unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize>(
     // SAFETY: the caller's contract is the same; vectors lie inside the width.
     unsafe {
         for vector in (0..vectors / C * C).step_by(C) {
-            mix_channels::<V, P, R, C>(row, group, vector * V::LANES, scratch, (cache, next));
+            mix_channels::<V, P, R, C>(row, groups, vector * V::LANES, scratch, (cache, next));
         }
         let rest = vectors / C * C;
         for vector in rest..vectors {
-            mix_channels::<V, P, R, 1>(row, group, vector * V::LANES, scratch, (cache, next));
+            mix_channels::<V, P, R, 1>(row, groups, vector * V::LANES, scratch, (cache, next));
         }
     }
     R
 }
 
-/// The same for `C` vectors from channel `start` on.
+/// The same for `C` vectors from channel `start` on. Sums stay in registers from group to group.
 ///
 /// # Safety
 /// As [`mix`]; the vectors lie inside the width.
 #[inline(always)]
 unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
     row: usize,
-    (group, index): (Group, usize),
+    groups: &[Group],
     start: usize,
     scratch: &mut super::Scratch,
     (cache, next): (&Head<'_>, &Next<'_>),
@@ -524,42 +526,50 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
     let width = cache.blocks * BLOCK;
     // Bytes from four tokens to the next four, and from block to block.
     let (apart, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
-    let weights = &scratch.bytes.weights[row * SEGMENT + group.number * GROUP..][..(R - 1) * SEGMENT + GROUP];
+    let weights = &scratch.bytes.weights[row * SEGMENT..][..R * SEGMENT];
     debug_assert!((row + R - 1) * width + start + C * V::LANES <= scratch.part.values.len());
     // Not known to the compiler, which otherwise unrolls the loop over them, computes row after row and runs out of registers.
     let fours = black_box(SIDE / TOGETHER);
     // SAFETY: four fours of tokens follow each place, which begins sixteen; weights and sums lie in the scratch.
     unsafe {
-        let mut products = [[V::int(0); C]; R];
-        let own = group.places.map(|place| cache.values.as_ptr().wrapping_add(place / TOGETHER * apart));
-        let asked = next.values::<P>(index, own);
-        for half in 0..2 {
-            debug_assert!((group.places[half] + SIDE) / TOGETHER * apart <= cache.values.len());
-            let (from, asked) = (own[half], asked[half]);
-            for four in 0..fours {
-                let mut values = [V::byte(0); C];
-                for c in 0..C {
-                    let channel = start + c * V::LANES;
-                    let place = four * apart + channel / BLOCK * block;
-                    if channel % BLOCK < P::BYTES {
-                        V::prefetch(asked.wrapping_add(place + channel % BLOCK * TOGETHER).cast());
-                    }
-                    values[c] = P::values::<V>(from.add(place), channel % BLOCK);
-                }
-                for r in 0..R {
-                    let weights = weights.as_ptr().add(r * SEGMENT + half * SIDE + four * TOGETHER);
-                    let weights = word::<V>(weights);
+        let mut sums = [[V::float(0.0); C]; R];
+        for (index, group) in groups.iter().enumerate() {
+            let mut products = [[V::int(0); C]; R];
+            let own = group.places.map(|place| cache.values.as_ptr().wrapping_add(place / TOGETHER * apart));
+            let asked = next.values::<P>(index, own);
+            for half in 0..2 {
+                debug_assert!((group.places[half] + SIDE) / TOGETHER * apart <= cache.values.len());
+                let (from, asked) = (own[half], asked[half]);
+                let weights = weights.as_ptr().add(group.number * GROUP + half * SIDE);
+                for four in 0..fours {
+                    let mut values = [V::byte(0); C];
                     for c in 0..C {
-                        products[r][c] = V::dot(products[r][c], weights, values[c]);
+                        let channel = start + c * V::LANES;
+                        let place = four * apart + channel / BLOCK * block;
+                        if channel % BLOCK < P::BYTES {
+                            V::prefetch(asked.wrapping_add(place + channel % BLOCK * TOGETHER).cast());
+                        }
+                        values[c] = P::values::<V>(from.add(place), channel % BLOCK);
                     }
+                    for r in 0..R {
+                        let weights = word::<V>(weights.add(r * SEGMENT + four * TOGETHER));
+                        for c in 0..C {
+                            products[r][c] = V::dot(products[r][c], weights, values[c]);
+                        }
+                    }
+                }
+            }
+            for r in 0..R {
+                let step = V::float(scratch.bytes.steps[row + r][group.number]);
+                for c in 0..C {
+                    sums[r][c] = V::mul_add(V::to_float(products[r][c]), step, sums[r][c]);
                 }
             }
         }
         for r in 0..R {
-            let step = V::float(scratch.bytes.steps[row + r][group.number]);
             for c in 0..C {
                 let to = scratch.part.values.as_mut_ptr().add((row + r) * width + start + c * V::LANES);
-                V::store(V::mul_add(V::to_float(products[r][c]), step, V::load(to)), to);
+                V::store(sums[r][c], to);
             }
         }
     }
