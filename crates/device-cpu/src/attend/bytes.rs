@@ -247,7 +247,8 @@ pub unsafe fn segment<V: Vector, P: Packed>(
             let (group, mut row) = ((groups[index], index), 0);
             while row < count {
                 row += match count - row {
-                    4.. if const { has_many::<V>() } => score::<V, P, 4>(task, row, group, scratch, (cache, next)),
+                    8.. if const { !has_many::<V>() } => score::<V, P, 8>(task, row, group, scratch, (cache, next)),
+                    4.. => score::<V, P, 4>(task, row, group, scratch, (cache, next)),
                     2.. => score::<V, P, 2>(task, row, group, scratch, (cache, next)),
                     _ => score::<V, P, 1>(task, row, group, scratch, (cache, next)),
                 };
@@ -271,12 +272,12 @@ pub unsafe fn segment<V: Vector, P: Packed>(
         let mut row = 0;
         while row < count {
             row += match count - row {
-                4.. if const { has_many::<V>() } => mix::<V, P, 4, 2>(row, groups, scratch, (cache, next)),
-                4.. => mix::<V, P, 4, 1>(row, groups, scratch, (cache, next)),
-                2.. if const { has_many::<V>() } => mix::<V, P, 2, 4>(row, groups, scratch, (cache, next)),
-                2.. => mix::<V, P, 2, 2>(row, groups, scratch, (cache, next)),
-                _ if const { has_many::<V>() } => mix::<V, P, 1, 8>(row, groups, scratch, (cache, next)),
-                _ => mix::<V, P, 1, 4>(row, groups, scratch, (cache, next)),
+                8.. if const { !has_many::<V>() } => mix::<V, P, 8, 2>(row, groups, scratch, (cache, next)),
+                4.. if const { !has_many::<V>() } => mix::<V, P, 4, 4>(row, groups, scratch, (cache, next)),
+                4.. => mix::<V, P, 4, 2>(row, groups, scratch, (cache, next)),
+                2.. if const { !has_many::<V>() } => mix::<V, P, 2, 8>(row, groups, scratch, (cache, next)),
+                2.. => mix::<V, P, 2, 4>(row, groups, scratch, (cache, next)),
+                _ => mix::<V, P, 1, 8>(row, groups, scratch, (cache, next)),
             };
         }
     }
