@@ -283,7 +283,8 @@ pub unsafe fn segment<V: Vector, P: Packed>(
     }
 }
 
-/// Whether the registers have room for eight sums of products and eight sums of numbers beside what is multiplied.
+/// Whether the registers have room for eight sums of products and eight sums of numbers beside what is multiplied. Where they have not, sums of
+/// numbers lie in memory anyway, and what is read for more rows at a time is read less often.
 const fn has_many<V: Vector>() -> bool {
     V::REGISTERS >= 32
 }
@@ -512,7 +513,7 @@ unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize>(
     R
 }
 
-/// The same for `C` vectors from channel `start` on. Sums stay in registers from group to group.
+/// The same for `C` vectors from channel `start` on. Sums stay in registers from group to group, where there are [many](has_many).
 ///
 /// # Safety
 /// As [`mix`]; the vectors lie inside the width.
