@@ -165,15 +165,15 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
     const TURNS: usize = HEIGHT / ROWS;
 
     #[inline(always)]
-    unsafe fn single<const R: usize>(
+    unsafe fn few<const R: usize, const T: usize>(
         stored: &[u8],
         row_bytes: usize,
         scales: RowScales<'_>,
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
-    ) -> [V::Float; R] {
-        assert!(R * V::LANES == HEIGHT, "a whole strip");
+    ) -> [[V::Float; T]; R] {
+        assert!(R * V::LANES == HEIGHT && T == 1, "a whole strip of the only token");
         let mut sums = [0.0; HEIGHT];
         // SAFETY: the strip has the rows, and `x` an activation for each column; the array holds so many vectors.
         unsafe {
@@ -185,9 +185,9 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
                     *sum = V::sum(total);
                 }
             }
-            let mut total = [V::float(0.0); R];
+            let mut total = [[V::float(0.0); T]; R];
             for (r, total) in total.iter_mut().enumerate() {
-                *total = V::load(sums[r * V::LANES..].as_ptr());
+                total[0] = V::load(sums[r * V::LANES..].as_ptr());
             }
             total
         }

@@ -19,7 +19,7 @@ use meet::{SPANS_MAX, in_turns, meet};
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, CHUNK, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles,
+    self, Ahead, CHUNK, DIRECT_MAX, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles,
     offsets, offsets_of_whole,
 };
 use crate::quant::written_out;
@@ -52,12 +52,12 @@ pub trait Unpack {
     /// # Safety
     /// As there.
     #[inline(always)]
-    unsafe fn meet_eight<V: Vector>(
+    unsafe fn meet_eight<V: Vector, const T: usize>(
         _stored: (*const u8, Ahead, usize),
         _offsets: &[isize; LANES_MAX],
         _input: &Input,
         _first: usize,
-        _total: &mut V::Float,
+        _total: &mut [V::Float; T],
     ) {
         unreachable!("blocks that are met one by one")
     }
@@ -255,18 +255,26 @@ impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
     }
 }
 
+/// Whether the blocks of `U` meet tokens eight at a time.
+const fn by_eight<V: Vector, U: Unpack>() -> bool {
+    U::BY_EIGHT && V::EIGHTS && !in_halves::<V, U::Form>()
+}
+
 impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
     const TURNS: usize = strips::<V, U::Form>();
 
+    const DIRECT: usize = if by_eight::<V, U>() { DIRECT_MAX } else { 1 };
+    const DIRECT_COLUMNS: usize = eight::BLOCKS * U::COLUMNS;
+
     #[inline(always)]
-    unsafe fn single<const R: usize>(
+    unsafe fn few<const R: usize, const T: usize>(
         stored: &[u8],
         row_bytes: usize,
         _: RowScales<'_>,
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
-    ) -> [V::Float; R] {
+    ) -> [[V::Float; T]; R] {
         const { assert!(SPAN.is_multiple_of(U::COLUMNS) || U::COLUMNS.is_multiple_of(SPAN), "whole blocks, or spans") };
         // A few blocks to a span, or a few spans to a block.
         let run = const { SPAN.div_ceil(U::COLUMNS) };
@@ -275,17 +283,20 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         let input = <Sums<U::Form> as InRegisters<V>>::input(x, packing, 0..blocks * U::COLUMNS, tile, 0);
         // SAFETY: the rows and the input hold the blocks and the spans; the rest is the caller's contract.
         unsafe {
-            let mut total = [V::float(0.0); R];
+            let mut total = [[V::float(0.0); T]; R];
             for r in 0..R {
                 let offsets = offsets_of_whole::<V>(row_bytes, r);
                 let mut begin = 0;
-                if const { U::BY_EIGHT && V::EIGHTS && !in_halves::<V, U::Form>() } {
+                if const { by_eight::<V, U>() } {
                     while begin + eight::BLOCKS <= blocks {
                         let line = (r * blocks + begin) * U::BYTES * V::LANES / LINE;
                         let base = stored.as_ptr().add(begin * U::BYTES);
-                        U::meet_eight::<V>((base, ahead, line), &offsets, &input, begin, &mut total[r]);
+                        U::meet_eight::<V, T>((base, ahead, line), &offsets, &input, begin, &mut total[r]);
                         begin += eight::BLOCKS;
                     }
+                }
+                if const { T > 1 } {
+                    continue;
                 }
                 for first in (begin..blocks).step_by(run) {
                     let mut partial = [V::float(0.0); SPANS_MAX];
@@ -298,7 +309,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
                     }
                     for span in 0..const { U::COLUMNS.div_ceil(SPAN) } {
                         let scale = V::float(*input.scales.add(first * U::COLUMNS / SPAN + span));
-                        total[r] = V::mul_add(partial[span], scale, total[r]);
+                        total[r][0] = V::mul_add(partial[span], scale, total[r][0]);
                     }
                 }
             }

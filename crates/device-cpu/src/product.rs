@@ -24,6 +24,8 @@ pub const LANES_MAX: usize = 16;
 const STRIPS_MAX: usize = 4;
 /// Tokens that are few.
 const FEW: usize = 4;
+/// Most tokens that meet weights without a panel.
+pub const DIRECT_MAX: usize = 8;
 /// Tokens whose products take as long as unpacking, where weights are unpacked.
 pub const EVEN: usize = 8;
 /// So many tokens that weights are read faster than they are needed.
@@ -62,23 +64,30 @@ pub trait Fill<V: Vector> {
     unsafe fn fill(stored: &[u8], row_bytes: usize, columns: Range<usize>, ahead: Ahead, panel: &mut Panel);
 }
 
-/// How they are multiplied with one token, too.
+/// How they are multiplied without a panel, too: with one token, and with a few where that is quicker.
 pub trait Multiply<V: Vector>: Fill<V> {
-    /// Turns in which the only token meets the rows of a strip, as many in each.
+    /// Turns in which tokens meet the rows of a strip, as many in each.
     const TURNS: usize;
 
-    /// The sums of the only token of a tile, without a panel; the same bits. Asks for `ahead` meanwhile.
+    /// Most tokens of a tile that meet a strip without a panel, at most [`DIRECT_MAX`]: several only of rows of a multiple of
+    /// [`Self::DIRECT_COLUMNS`].
+    const DIRECT: usize = 1;
+    /// See there.
+    const DIRECT_COLUMNS: usize = 1;
+
+    /// The sums of the `T` tokens of a tile, without a panel; the same bits. Asks for `ahead` meanwhile.
     ///
     /// # Safety
-    /// `stored` holds a whole strip of rows of `row_bytes` bytes; the CPU has the instructions of `V`.
-    unsafe fn single<const R: usize>(
+    /// `stored` holds a whole strip of rows of `row_bytes` bytes, and they meet so many tokens without a panel; the CPU has the instructions
+    /// of `V`.
+    unsafe fn few<const R: usize, const T: usize>(
         stored: &[u8],
         row_bytes: usize,
         scales: RowScales<'_>,
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
-    ) -> [V::Float; R];
+    ) -> [[V::Float; T]; R];
 }
 
 /// How unpacked weights are multiplied.
@@ -425,16 +434,45 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(
     meet: Meeter,
 ) {
     let (rows, stored) = rows_of::<V, M>(product, strip);
-    if product.tokens.tokens > 1 || rows.len() < height::<V, M>() {
-        // SAFETY: the caller's contract is the same.
-        return unsafe { parts::<V, M>(product, strip, scratch, meet) };
+    let (tokens, tile) = (product.tokens.tokens, product.tokens.tile_of(product.tokens.first, M::Tiles::TOKENS));
+    let meets = tokens == 1 || tokens <= M::DIRECT && product.columns.is_multiple_of(M::DIRECT_COLUMNS);
+    let is_direct = meets && tile.width == tokens && rows.len() == height::<V, M>();
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        match tokens {
+            1 if is_direct => direct_of::<V, M, 1>(product, &rows, stored, tile, scratch),
+            2 if is_direct => direct_of::<V, M, 2>(product, &rows, stored, tile, scratch),
+            3 if is_direct => direct_of::<V, M, 3>(product, &rows, stored, tile, scratch),
+            4 if is_direct => direct_of::<V, M, 4>(product, &rows, stored, tile, scratch),
+            5 if is_direct => direct_of::<V, M, 5>(product, &rows, stored, tile, scratch),
+            6 if is_direct => direct_of::<V, M, 6>(product, &rows, stored, tile, scratch),
+            8 if is_direct => direct_of::<V, M, DIRECT_MAX>(product, &rows, stored, tile, scratch),
+            _ => parts::<V, M>(product, strip, scratch, meet),
+        }
     }
-    // SAFETY: the strip is whole; the rest is the caller's contract.
+}
+
+/// [`direct`] of as many vectors of rows as `M` computes together.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn direct_of<V: Vector, M: Multiply<V>, const T: usize>(
+    product: &Product<'_>,
+    rows: &Range<usize>,
+    stored: &[u8],
+    tile: Tile,
+    scratch: &mut Scratch,
+) {
+    if const { T > M::DIRECT } {
+        unreachable!("{T} tokens without a panel");
+    }
+    // SAFETY: the caller's contract is the same.
     unsafe {
         match M::Tiles::STRIPS {
-            1 => single::<V, M, 1>(product, &rows, stored, scratch),
-            2 => single::<V, M, 2>(product, &rows, stored, scratch),
-            4 => single::<V, M, 4>(product, &rows, stored, scratch),
+            1 => direct::<V, M, 1, T>(product, rows, stored, tile, scratch),
+            2 => direct::<V, M, 2, T>(product, rows, stored, tile, scratch),
+            4 => direct::<V, M, 4, T>(product, rows, stored, tile, scratch),
             other => unreachable!("{other} strips"),
         }
     }
@@ -479,20 +517,21 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
     }
 }
 
-/// Computes the only token, without a panel.
+/// Computes all tokens, which are few, without a panel.
 ///
 /// # Safety
-/// As [`strip`]; `M` computes `R` vectors of rows together, and `stored` holds all rows of such a strip.
+/// As [`strip`]; `M` computes `R` vectors of rows together, `stored` holds all rows of such a strip, and they meet the `T` tokens of the
+/// tile without a panel.
 #[inline(always)]
-unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
+unsafe fn direct<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
     product: &Product<'_>,
     rows: &Range<usize>,
     stored: &[u8],
+    tile: Tile,
     scratch: &mut Scratch,
 ) {
     // SAFETY: sums of a strip lie in the scratch; the rest is the caller's contract.
     unsafe {
-        let tile = product.tokens.tile_of(product.tokens.first, M::Tiles::TOKENS);
         let row_bytes = M::row_bytes(product.columns);
         let strip_bytes = row_bytes * height::<V, M>();
         // A turn, and half the next where the first-level cache has room for them.
@@ -503,10 +542,12 @@ unsafe fn single<V: Vector, M: Multiply<V>, const R: usize>(
             false => strip_bytes,
         };
         let ahead = Ahead::behind::<V>(stored, distance_bytes, 0..strip_bytes);
-        let total = M::single::<R>(stored, row_bytes, product.scales(rows), product.x, tile, ahead);
-        let at = scratch.sums[..R * V::LANES].as_mut_ptr();
+        let total = M::few::<R, T>(stored, row_bytes, product.scales(rows), product.x, tile, ahead);
+        let at = scratch.sums[..T * R * V::LANES].as_mut_ptr();
         for r in 0..R {
-            V::store(total[r], at.add(r * V::LANES));
+            for t in 0..T {
+                V::store(total[r][t], at.add((t * R + r) * V::LANES));
+            }
         }
         if let Some((output, finish)) = product.output {
             finish(output, rows, tile, scratch);

@@ -2,12 +2,12 @@
 //!
 //! Two bytes keep such blocks from being whole words, and most of the time goes into bringing the words of all rows side by side.
 //! Eight blocks are whole runs of sixteen bytes: read so, they are half to two thirds as many words as blocks that are read one by one. A word
-//! then may hold a scale and two codes: the only token meets it with zeros where the scale stands; in a panel two such words become one.
+//! then may hold a scale and two codes: a few tokens meet it with zeros where the scale stands; in a panel two such words become one.
 
 use std::ops::Range;
 
 use super::{Form, Input, Partial, Scales, Sink, Unpack, begun, dot};
-use crate::activation::SPAN;
+use crate::activation::{self, SPAN};
 use crate::product::{Ahead, LANES_MAX, LINE};
 use crate::quant::written_out;
 use crate::vector::Vector;
@@ -18,6 +18,8 @@ pub const BLOCKS: usize = 8;
 const SCALE_BYTES: usize = 2;
 /// Bytes of a row that are read at once.
 pub const RUN: usize = 16;
+/// Tokens whose sums keep a core busy, though each waits for the product before it.
+const BUSY: usize = 4;
 
 /// A type whose blocks are a scale in half precision and bytes of codes.
 pub trait Codes: Unpack {
@@ -39,15 +41,15 @@ macro_rules! by_eight {
         /// # Safety
         /// As the trait says.
         #[inline(always)]
-        unsafe fn meet_eight<V: Vector>(
+        unsafe fn meet_eight<V: Vector, const T: usize>(
             stored: (*const u8, crate::product::Ahead, usize),
             offsets: &[isize; 16],
             input: &crate::panel::Input,
             first: usize,
-            total: &mut V::Float,
+            total: &mut [V::Float; T],
         ) {
             // SAFETY: the caller's contract is the same.
-            unsafe { eight::meet::<V, Self>(stored, offsets, input, first, total) };
+            unsafe { eight::meet::<V, Self, T>(stored, offsets, input, first, total) };
         }
 
         /// # Safety
@@ -67,36 +69,38 @@ macro_rules! by_eight {
 
 pub(crate) use by_eight;
 
-/// What a block has met so far.
-struct Meeting<V: Vector> {
-    /// Sums of products, of every other word.
-    sums: [V::Int; 2],
+/// What a block has met so far of so many tokens.
+struct Meeting<V: Vector, const T: usize> {
+    /// Sums of products; where tokens are too few to keep a core busy, of every other word.
+    sums: [[V::Int; T]; 2],
     scale: V::Float,
-    /// That of the blocks of its span before it, up to the scale of the activations.
-    span: Partial<V>,
+    /// Those of the blocks of its span before it, up to the scale of the activations.
+    span: [Partial<V>; T],
 }
 
-/// Adds the products of blocks `first` to `first + 8`, which are stored at `base + offsets[row]`, with the only token to `total`: the same
-/// bits as block by block. Asks for as much of `ahead` meanwhile, from line `line` on.
+/// Adds the products of blocks `first` to `first + 8`, which are stored at `base + offsets[row]`, with all `T` tokens of a tile to `total`: the
+/// same bits as block by block. Asks for as much of `ahead` meanwhile, from line `line` on.
 ///
 /// # Safety
 /// As [`Unpack::unpack`] of each block; the input has them, and they begin with a span; the CPU has the instructions of `V`.
 #[inline(always)]
-pub unsafe fn meet<V: Vector, U: Codes>(
+pub unsafe fn meet<V: Vector, U: Codes, const T: usize>(
     (base, ahead, line): (*const u8, Ahead, usize),
     offsets: &[isize; LANES_MAX],
     input: &Input,
     first: usize,
-    total: &mut V::Float,
+    total: &mut [V::Float; T],
 ) {
     const { assert!(U::PARTS * (U::BYTES - SCALE_BYTES) == U::COLUMNS, "a scale, and codes of all columns") };
     const { assert!(U::COLUMNS == U::Form::GROUP && (BLOCKS * U::COLUMNS).is_multiple_of(SPAN), "whole spans") };
+    const { assert!(U::COLUMNS == activation::GROUP, "a block's activations beside each other") };
     const { assert!(!U::Form::MINIMUM && matches!(U::Form::SCALES, Scales::Numbers), "a scale and nothing else") };
     let runs = const { BLOCKS * U::BYTES / RUN };
     // SAFETY: the caller's contract is the same; what is asked for may lie anywhere.
     unsafe {
-        let values = input.values.add(first * U::COLUMNS);
-        let mut meeting = Meeting::<V> { sums: [V::int(0); 2], scale: V::float(0.0), span: Partial::zero() };
+        let values = input.values.add(first * U::COLUMNS * T);
+        let mut meeting =
+            Meeting::<V, T> { sums: [[V::int(0); T]; 2], scale: V::float(0.0), span: [Partial::zero(); T] };
         written_out!(run in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16] {
             if run < runs {
                 for line in lines::<V, U>(run, line) {
@@ -110,20 +114,22 @@ pub unsafe fn meet<V: Vector, U: Codes>(
                         meeting.begin::<U>(input, first + block, V::half_to_float::<0>(word));
                     }
                     for part in 0..U::PARTS {
-                        let column = block * U::COLUMNS + part * (U::BYTES - SCALE_BYTES);
-                        let x = values.add(column);
-                        let x = match inside {
-                            0 => V::word(u32::from(x.cast::<u16>().read_unaligned()) << 16),
-                            _ if inside + 4 > U::BYTES => {
-                                V::word(u32::from(x.add(inside - SCALE_BYTES).cast::<u16>().read_unaligned()))
-                            }
-                            _ => V::word(x.add(inside - SCALE_BYTES).cast::<u32>().read_unaligned()),
-                        };
-                        let sum = &mut meeting.sums[(index + part) % 2];
                         let weights = U::part::<V>(word, part);
                         let signed = const { U::Form::WIDE && V::SIGNED };
                         let weights = if signed { V::xor(weights, V::byte(0x80)) } else { weights };
-                        *sum = V::settled(dot::<V, U::Form>(*sum, weights, x));
+                        // Where the scale stands beside two codes, zeros.
+                        let (weights, code) = match inside {
+                            0 => (V::shift_right::<16>(weights), 0),
+                            _ if inside + 4 > U::BYTES => (V::shift_left::<16>(weights), inside - 2 * SCALE_BYTES),
+                            _ => (weights, inside - SCALE_BYTES),
+                        };
+                        let x = values.add(block * U::COLUMNS * T + part * (U::BYTES - SCALE_BYTES) + code);
+                        let way = if T < BUSY { (index + part) % 2 } else { 0 };
+                        for t in 0..T {
+                            let x = V::word(x.add(t * U::COLUMNS).cast::<u32>().read_unaligned());
+                            meeting.sums[way][t] = dot::<V, U::Form>(meeting.sums[way][t], weights, x);
+                        }
+                        meeting.settle(way);
                     }
                     if inside + 4 >= U::BYTES {
                         meeting.end::<U>(input, first + block, total);
@@ -138,17 +144,31 @@ pub unsafe fn meet<V: Vector, U: Codes>(
     }
 }
 
-impl<V: Vector> Meeting<V> {
+impl<V: Vector, const T: usize> Meeting<V, T> {
     /// Begins with block number `number`.
     ///
     /// # Safety
     /// The input has the block; the CPU has the instructions of `V`.
     #[inline(always)]
     unsafe fn begin<U: Unpack>(&mut self, input: &Input, number: usize, scale: V::Float) {
-        // SAFETY: the caller's contract is the same.
-        unsafe {
-            self.sums = [begun::<V, U::Form>(input, number), V::int(0)];
-            self.scale = scale;
+        for t in 0..T {
+            // SAFETY: the caller's contract is the same.
+            self.sums[0][t] = unsafe { begun::<V, U::Form>(input, number * T + t) };
+            // SAFETY: as above.
+            self.sums[1][t] = unsafe { V::int(0) };
+        }
+        self.scale = scale;
+    }
+
+    /// [`Vector::settled`] of the sums of a way.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn settle(&mut self, way: usize) {
+        for sum in &mut self.sums[way] {
+            // SAFETY: the caller's contract is the same.
+            *sum = unsafe { V::settled(*sum) };
         }
     }
 
@@ -157,15 +177,17 @@ impl<V: Vector> Meeting<V> {
     /// # Safety
     /// As [`Self::begin`].
     #[inline(always)]
-    unsafe fn end<U: Unpack>(&mut self, input: &Input, number: usize, total: &mut V::Float) {
-        // SAFETY: the caller's contract is the same.
-        unsafe {
-            let integer = V::add_ints(self.sums[0], self.sums[1]);
-            self.span.add::<U::Form>(0, input.sums.add(number), (integer, self.scale, self.scale));
-            if ((number + 1) * U::COLUMNS).is_multiple_of(SPAN) {
-                let scale = V::float(*input.scales.add(number * U::COLUMNS / SPAN));
-                *total = V::mul_add(self.span.of_block::<U::Form>(V::float(1.0)), scale, *total);
-                self.span = Partial::zero();
+    unsafe fn end<U: Unpack>(&mut self, input: &Input, number: usize, total: &mut [V::Float; T]) {
+        for t in 0..T {
+            // SAFETY: the caller's contract is the same.
+            unsafe {
+                let integer = if T < BUSY { V::add_ints(self.sums[0][t], self.sums[1][t]) } else { self.sums[0][t] };
+                self.span[t].add::<U::Form>(0, input.sums.add(number * T + t), (integer, self.scale, self.scale));
+                if ((number + 1) * U::COLUMNS).is_multiple_of(SPAN) {
+                    let scale = V::float(*input.scales.add(number * U::COLUMNS / SPAN * T + t));
+                    total[t] = V::mul_add(self.span[t].of_block::<U::Form>(V::float(1.0)), scale, total[t]);
+                    self.span[t] = Partial::zero();
+                }
             }
         }
     }

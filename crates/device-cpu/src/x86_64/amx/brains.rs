@@ -76,14 +76,15 @@ impl Multiply<Beside> for Brains {
     const TURNS: usize = 1;
 
     #[inline(always)]
-    unsafe fn single<const R: usize>(
+    unsafe fn few<const R: usize, const T: usize>(
         stored: &[u8],
         row_bytes: usize,
         _: RowScales<'_>,
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
-    ) -> [__m512; R] {
+    ) -> [[__m512; T]; R] {
+        assert!(T == 1, "the only token");
         let mut tiles = [Line([0; LANES_MAX]); 4 * ROWS];
         let mut total = [[0.0; LANES_MAX]; R];
         let (columns, chunks) = (row_bytes / 2, (row_bytes / 2).div_ceil(CHUNK));
@@ -101,7 +102,7 @@ impl Multiply<Beside> for Brains {
                     }
                 }
             }
-            total.map(|total| Beside::load(total.as_ptr()))
+            total.map(|total| [Beside::load(total.as_ptr()); T])
         }
     }
 }
