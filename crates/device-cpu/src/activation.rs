@@ -119,12 +119,35 @@ impl Rows {
     /// few for sums to be added up without waiting for each other, the last eight are one.
     pub fn tile_of(&self, token: usize, widest: usize) -> Tile {
         let place = token - self.first;
-        let (start, width) = match self.tokens.checked_sub(EIGHT) {
-            Some(last) if widest == SIX && last.is_multiple_of(SIX) && place >= last => (last, EIGHT),
-            _ => (0, widest),
+        let start = match self.last_eight(widest) {
+            Some(last) if place >= last => last,
+            _ => place / widest * widest,
         };
-        let token = start + (place - start) / width * width;
-        Tile { token: self.first + token, width: width.min(self.tokens - token) }
+        self.tile_from(start, widest)
+    }
+
+    /// The tiles, in order.
+    #[inline(always)]
+    pub fn tiles(self, widest: usize) -> impl Iterator<Item = Tile> {
+        let mut place = 0;
+        std::iter::from_fn(move || {
+            let tile = (place < self.tokens).then(|| self.tile_from(place, widest))?;
+            place += tile.width;
+            Some(tile)
+        })
+    }
+
+    /// The tile whose first token is so many behind the first.
+    #[inline(always)]
+    fn tile_from(&self, place: usize, widest: usize) -> Tile {
+        let width = if self.last_eight(widest) == Some(place) { EIGHT } else { widest.min(self.tokens - place) };
+        Tile { token: self.first + place, width }
+    }
+
+    /// Where the last eight tokens begin, if they are one tile.
+    #[inline(always)]
+    fn last_eight(&self, widest: usize) -> Option<usize> {
+        self.tokens.checked_sub(EIGHT).filter(|last| widest == SIX && last.is_multiple_of(SIX))
     }
 }
 
@@ -237,12 +260,14 @@ impl Quantised {
 
 impl<'a> View<'a> {
     /// The values of a tile, from `column` on, the first of those that stand together.
+    #[inline(always)]
     pub fn values(self, tile: Tile, column: usize) -> &'a [i8] {
         let at = tile.token * self.columns;
         &Line::bytes(&self.of.values)[at + column * tile.width..at + tile.width * self.columns]
     }
 
     /// The scales of a tile, from span `span` of its columns on.
+    #[inline(always)]
     pub fn scales(self, tile: Tile, span: usize) -> &'a [f32] {
         let spans = self.columns.div_ceil(SPAN);
         &self.of.scales[tile.token * spans + span * tile.width..(tile.token + tile.width) * spans]
@@ -259,6 +284,7 @@ impl<'a> View<'a> {
     ///
     /// # Panics
     /// If they were not asked for.
+    #[inline(always)]
     pub fn corrections(self, kind: Correction, tile: Tile, group: usize) -> (&'a [i32], &'a [f32]) {
         let index = self.kinds.iter().position(|&other| other == Some(kind)).expect("a kind that was asked for");
         let groups = self.columns / kind.group;

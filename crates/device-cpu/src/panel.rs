@@ -336,12 +336,15 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
     type Input = Input;
     const EIGHT: bool = V::EIGHT;
 
+    #[inline(always)]
     fn input(x: &Activations, packing: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Input {
         const { assert!(columns_max(strips::<V, F>()).is_multiple_of(SPAN), "parts of whole spans") };
         let correction = packing.correction().expect("weights become bytes");
         assert_eq!(correction.group, F::GROUP, "corrections of another form");
         let x = x.bytes();
         let (spans, groups, width) = (columns.len().div_ceil(SPAN), columns.len() / F::GROUP, tile.width);
+        // The group as a constant: no division.
+        let correction = Correction { group: F::GROUP, ..correction };
         let (offsets, sums) = x.corrections(correction, tile, columns.start / F::GROUP);
         Input {
             values: x.values(tile, columns.start)[first * activation::GROUP..columns.len() * width].as_ptr(),

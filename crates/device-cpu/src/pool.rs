@@ -309,6 +309,16 @@ impl<'a, T> Disjoint<'a, T> {
         Self { start: slice.as_mut_ptr(), length: slice.len(), borrow: PhantomData }
     }
 
+    /// Where the values of `range` begin. They may be used while no slice that overlaps them is.
+    ///
+    /// # Panics
+    /// If `range` lies outside.
+    #[inline(always)]
+    pub fn place(&self, range: Range<usize>) -> *mut T {
+        assert!(range.start <= range.end && range.end <= self.length, "{range:?} outside {}", self.length);
+        self.start.wrapping_add(range.start)
+    }
+
     /// The values of `range`.
     ///
     /// # Safety
@@ -318,9 +328,8 @@ impl<'a, T> Disjoint<'a, T> {
     /// If `range` lies outside.
     #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
     pub unsafe fn slice(&self, range: Range<usize>) -> &mut [T] {
-        assert!(range.start <= range.end && range.end <= self.length, "{range:?} outside {}", self.length);
-        // SAFETY: inside the borrowed slice by the check above, and not aliased by the caller's contract.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }
+        // SAFETY: inside the borrowed slice by that check, and not aliased by the caller's contract.
+        unsafe { std::slice::from_raw_parts_mut(self.place(range.clone()), range.len()) }
     }
 }
 

@@ -157,16 +157,24 @@ impl Ahead {
     }
 
     /// What falls to `range` of `count`.
+    #[inline(always)]
     pub fn share<V: Vector>(self, range: Range<usize>, count: usize) -> Self {
-        let line =
-            |index: usize| self.lines.0 + (self.lines.1 - self.lines.0) / V::STREAMS * index / count * V::STREAMS;
-        Self { lines: (line(range.start), line(range.end)), ..self }
+        self.shares::<V>(count).of::<V>(range)
+    }
+
+    /// As many shares.
+    #[inline(always)]
+    pub fn shares<V: Vector>(self, count: usize) -> Shares {
+        let each = (self.lines.1 - self.lines.0) / V::STREAMS;
+        Shares { of: self, step: (each << Shares::BITS).div_ceil(count) }
     }
 
     /// For a loop of so many turns: what [`Self::ask`] wants to know, the lines of a turn.
     #[inline(always)]
     pub fn each(self, turns: usize) -> usize {
-        (self.lines.1 - self.lines.0).div_ceil(turns)
+        let lines = self.lines.1 - self.lines.0;
+        // Seldom more, and a division takes as long as twenty products.
+        if lines <= turns { usize::from(lines > 0) } else { lines.div_ceil(turns) }
     }
 
     /// Asks for the next `lines` of what is left, or for a few more or less: one of each stream at a time.
@@ -202,6 +210,28 @@ impl Ahead {
     #[inline(always)]
     pub fn line<V: Vector>(self, line: usize) -> *const u8 {
         self.start.wrapping_add(line % V::STREAMS * self.apart_bytes + line / V::STREAMS * LINE)
+    }
+}
+
+/// Weights that will be read soon, in equal shares: found without a division for each.
+#[derive(Clone, Copy)]
+pub struct Shares {
+    of: Ahead,
+    /// Lines of each stream that fall to one share, times 2^[`Self::BITS`], rounded up.
+    step: usize,
+}
+
+impl Shares {
+    /// So few that there may be 2^32 lines, so many that rounding makes up no whole line.
+    const BITS: u32 = 32;
+
+    /// What falls to shares `range`.
+    #[inline(always)]
+    pub fn of<V: Vector>(self, range: Range<usize>) -> Ahead {
+        let line = |index: usize| {
+            (self.of.lines.0 + (self.step * index >> Self::BITS) * V::STREAMS).min(self.of.lines.1)
+        };
+        Ahead { lines: (line(range.start), line(range.end)), ..self.of }
     }
 }
 
@@ -434,7 +464,8 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(
     meet: Meeter,
 ) {
     let (rows, stored) = rows_of::<V, M>(product, strip);
-    let (tokens, tile) = (product.tokens.tokens, product.tokens.tile_of(product.tokens.first, M::Tiles::TOKENS));
+    let tokens = product.tokens.tokens;
+    let tile = product.tokens.tile_of(product.tokens.first, M::Tiles::TOKENS);
     let meets = tokens == 1 || tokens <= M::DIRECT && product.columns.is_multiple_of(M::DIRECT_COLUMNS);
     let is_direct = meets && tile.width == tokens && rows.len() == height::<V, M>();
     // SAFETY: the caller's contract is the same.
@@ -562,10 +593,9 @@ unsafe fn direct<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
 #[inline(always)]
 pub unsafe fn tiles<V: Vector, M: Tiles<V>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
     let rows = product.tokens;
-    let mut token = rows.first;
-    while token < rows.first + rows.tokens {
-        let at = rows.tile_of(token, M::TOKENS);
-        let ahead = ahead.share::<V>(token - rows.first..token - rows.first + at.width, rows.tokens);
+    let shares = ahead.shares::<V>(rows.tokens);
+    for at in rows.tiles(M::TOKENS) {
+        let ahead = shares.of::<V>(at.token - rows.first..at.token - rows.first + at.width);
         let output = product.output.filter(|_| part.start + part.columns == product.columns);
         // SAFETY: the caller's contract is the same.
         unsafe {
@@ -578,7 +608,6 @@ pub unsafe fn tiles<V: Vector, M: Tiles<V>>(product: &Product<'_>, part: &Part, 
             // SAFETY: the tile's sums are computed; the CPU has the instructions of `V`, and the caller compiled both for it.
             unsafe { finish(output, &part.rows, at, scratch) };
         }
-        token += at.width;
     }
 }
 
@@ -603,7 +632,7 @@ pub unsafe fn in_registers<V: Vector, M: InRegisters<V>>(
             _ if left >= V::TOKENS => V::TOKENS,
             _ => 1 << left.ilog2(),
         };
-        let ahead = ahead.share::<V>(first..first + count, tile.width);
+        let ahead = if count == tile.width { ahead } else { ahead.share::<V>(first..first + count, tile.width) };
         let few = (tile, first, ahead);
         // SAFETY: the caller's contract is the same, and the tile has so many tokens from there on.
         unsafe {
@@ -699,6 +728,18 @@ pub struct Output<'a> {
 }
 
 impl Output<'_> {
+    /// Where `rows` of the first token of a tile go; those of each other token are so many values behind the one before as the product has
+    /// rows.
+    ///
+    /// # Panics
+    /// If there is no room for them.
+    #[inline(always)]
+    fn place(&self, rows: &Range<usize>, tile: Tile) -> *mut f32 {
+        let token = self.to + tile.token - self.first;
+        let last = (token + tile.width - 1) * self.rows;
+        self.out.place(token * self.rows + rows.start..last + rows.end)
+    }
+
     /// Asks for where the sums of a tile will go, before it is computed: what many tokens write is more than a cache holds, and a core
     /// waits for a line that it has not got even to write all of it.
     ///
@@ -706,12 +747,13 @@ impl Output<'_> {
     /// The CPU has the instructions of `V`.
     #[inline(always)]
     unsafe fn ask<V: Vector>(&self, rows: &Range<usize>, tile: Tile) {
-        for token in tile.token - self.first..tile.token - self.first + tile.width {
-            for row in rows.clone().step_by(LINE / size_of::<f32>()) {
-                let place = (self.to + token) * self.rows + row;
-                // SAFETY: an empty slice overlaps none; the rest is the caller's contract.
-                unsafe { V::prefetch(self.out.slice(place..place).as_ptr().cast()) };
+        let mut place = self.place(rows, tile);
+        for _ in 0..tile.width {
+            for row in (0..rows.len()).step_by(LINE / size_of::<f32>()) {
+                // SAFETY: the caller's contract is the same; an address may lie anywhere.
+                unsafe { V::prefetch(place.wrapping_add(row).cast()) };
             }
+            place = place.wrapping_add(self.rows);
         }
     }
 }
@@ -722,40 +764,45 @@ impl Output<'_> {
 /// The CPU has the instructions of `V`; the sums are computed; no other worker writes these rows.
 #[inline(always)]
 pub unsafe fn finish<V: Vector>(output: &Output<'_>, rows: &Range<usize>, tile: Tile, scratch: &Scratch) {
-    let mut row = rows.start;
-    while row < rows.end {
-        let count = V::LANES.min(rows.end - row);
-        // SAFETY: biases have a value for every row; sums lie in the scratch, whole vectors of them; the rest is the caller's
-        // contract.
+    // Everything is checked for all tokens at once: what a vector takes here, products wait for.
+    let tokens = tile.token - output.first..tile.token - output.first + tile.width;
+    let sums = tokens.start * output.height..tokens.end * output.height;
+    let (sums, held) = (&scratch.sums[sums.clone()], &scratch.held[sums]);
+    let places = output.place(rows, tile);
+    assert!(rows.len() <= output.height && output.height.is_multiple_of(V::LANES), "rows of a strip");
+    for row in (0..rows.len()).step_by(V::LANES) {
+        let count = V::LANES.min(rows.len() - row);
+        // SAFETY: biases have a value for every row; sums and places are those of the tile, whole vectors of sums; the rest is the
+        // caller's contract.
         unsafe {
             let [factor, held_factor] = [V::float(output.factors[0]), V::float(output.factors[1])];
-            let bias = part_of::<V>(output.bias, row, count);
-            let held_bias = part_of::<V>(output.held_bias, row, count);
-            for token in tile.token - output.first..tile.token - output.first + tile.width {
-                let at = token * output.height + row - rows.start;
-                let sum = V::mul_add(V::load(scratch.sums[at..at + V::LANES].as_ptr()), factor, bias);
-                let place = (output.to + token) * output.rows + row;
-                let place = output.out.slice(place..place + count);
+            let bias = part_of::<V>(output.bias, rows.start + row, count);
+            let held_bias = part_of::<V>(output.held_bias, rows.start + row, count);
+            for token in 0..tile.width {
+                let at = token * output.height + row;
+                let sum = V::mul_add(V::load(sums.as_ptr().add(at)), factor, bias);
+                let place = places.add(token * output.rows + row);
                 let value = match output.finish {
                     Finish::Store => sum,
-                    Finish::Add(scale) => V::mul_add(sum, V::float(scale), load_some::<V>(place)),
+                    Finish::Add(scale) => {
+                        let before = load_some::<V>(std::slice::from_raw_parts(place, count));
+                        V::mul_add(sum, V::float(scale), before)
+                    }
                     Finish::Activate(activation) => elementwise::curve::<V>(activation, sum),
                     Finish::Gate(activation) => {
-                        let gate =
-                            V::mul_add(V::load(scratch.held[at..at + V::LANES].as_ptr()), held_factor, held_bias);
+                        let gate = V::mul_add(V::load(held.as_ptr().add(at)), held_factor, held_bias);
                         elementwise::gated::<V>(activation, gate, sum)
                     }
                 };
                 if count == V::LANES {
-                    V::store(value, place.as_mut_ptr());
+                    V::store(value, place);
                 } else {
                     let mut lanes = [0.0; LANES_MAX];
                     V::store(value, lanes.as_mut_ptr());
-                    place.copy_from_slice(&lanes[..count]);
+                    std::slice::from_raw_parts_mut(place, count).copy_from_slice(&lanes[..count]);
                 }
             }
         }
-        row += V::LANES;
     }
 }
 
