@@ -19,8 +19,8 @@ use meet::{SPANS_MAX, in_turns, meet};
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, CHUNK, DIRECT_MAX, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles,
-    offsets, offsets_of_whole,
+    self, Ahead, CHUNK, DIRECT_MAX, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales,
+    Scratch, Tiles, offsets, offsets_of_whole,
 };
 use crate::quant::written_out;
 use crate::vector::{Vector, halves_max};

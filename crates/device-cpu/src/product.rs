@@ -228,9 +228,8 @@ impl Shares {
     /// What falls to shares `range`.
     #[inline(always)]
     pub fn of<V: Vector>(self, range: Range<usize>) -> Ahead {
-        let line = |index: usize| {
-            (self.of.lines.0 + (self.step * index >> Self::BITS) * V::STREAMS).min(self.of.lines.1)
-        };
+        let line =
+            |index: usize| (self.of.lines.0 + ((self.step * index) >> Self::BITS) * V::STREAMS).min(self.of.lines.1);
         Ahead { lines: (line(range.start), line(range.end)), ..self.of }
     }
 }
