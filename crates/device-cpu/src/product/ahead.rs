@@ -1,0 +1,112 @@
+//! Weights that a product will need soon, asked for before: which lines, in which order, how many at a time.
+
+use std::ops::Range;
+
+use super::LINE;
+use crate::vector::Vector;
+
+/// Weights that will be read soon, to be asked for while something is computed: evenly, since a core waits for few lines of
+/// memory at a time, and stands still with more; and in as many streams as suit the CPUs of an instruction set, since the memory of some
+/// gives more to several than to one.
+#[derive(Clone, Copy)]
+pub struct Ahead {
+    start: *const u8,
+    /// From the beginning of one stream to that of the next.
+    apart_bytes: usize,
+    /// Those that are left, of all streams: the first of each, the second of each, and so on. Of each the same number.
+    lines: (usize, usize),
+    /// Those that were to be asked for and were too few for one of each stream.
+    owed: usize,
+}
+
+/// Most streams of memory.
+pub const STREAMS_MAX: usize = 4;
+
+impl Ahead {
+    /// Those that lie so far behind `bytes` of `stored` in memory, and are as many.
+    pub(super) fn behind<V: Vector>(stored: &[u8], distance_bytes: usize, bytes: Range<usize>) -> Self {
+        Self {
+            start: stored.as_ptr().wrapping_add(distance_bytes + bytes.start),
+            apart_bytes: bytes.len().div_ceil(V::STREAMS * LINE) * LINE,
+            lines: (0, bytes.len().div_ceil(LINE).next_multiple_of(V::STREAMS)),
+            owed: 0,
+        }
+    }
+
+    /// What falls to `range` of `count`.
+    #[inline(always)]
+    pub fn share<V: Vector>(self, range: Range<usize>, count: usize) -> Self {
+        self.shares::<V>(count).of::<V>(range)
+    }
+
+    /// As many shares.
+    #[inline(always)]
+    pub fn shares<V: Vector>(self, count: usize) -> Shares {
+        let each = (self.lines.1 - self.lines.0) / V::STREAMS;
+        Shares { of: self, step: (each << Shares::BITS).div_ceil(count) }
+    }
+
+    /// For a loop of so many turns: what [`Self::ask`] wants to know, the lines of a turn.
+    #[inline(always)]
+    pub fn each(self, turns: usize) -> usize {
+        let lines = self.lines.1 - self.lines.0;
+        // Seldom more, and a division takes as long as twenty products.
+        if lines <= turns { usize::from(lines > 0) } else { lines.div_ceil(turns) }
+    }
+
+    /// Asks for the next `lines` of what is left, or for a few more or less: one of each stream at a time.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    pub unsafe fn ask<V: Vector>(&mut self, lines: usize) {
+        self.owed += lines;
+        while self.owed >= V::STREAMS && self.lines.0 < self.lines.1 {
+            let mut place = self.start.wrapping_add(self.lines.0 / V::STREAMS * LINE);
+            for _ in 0..V::STREAMS {
+                // SAFETY: the caller's contract is the same; an address may lie anywhere.
+                unsafe { V::prefetch(place.cast()) };
+                place = place.wrapping_add(self.apart_bytes);
+            }
+            self.lines.0 += V::STREAMS;
+            self.owed -= V::STREAMS;
+        }
+    }
+
+    /// Where line number `line` begins and the next ones of the other streams: those behind each follow it in memory.
+    #[inline(always)]
+    pub fn from<V: Vector>(self, line: usize) -> [*const u8; STREAMS_MAX] {
+        let mut streams = [self.start; STREAMS_MAX];
+        for (stream, start) in streams[..V::STREAMS].iter_mut().enumerate() {
+            *start = self.line::<V>(line + stream);
+        }
+        streams
+    }
+
+    /// Where line number `line` begins.
+    #[inline(always)]
+    pub fn line<V: Vector>(self, line: usize) -> *const u8 {
+        self.start.wrapping_add(line % V::STREAMS * self.apart_bytes + line / V::STREAMS * LINE)
+    }
+}
+
+/// Weights that will be read soon, in equal shares: found without a division for each.
+#[derive(Clone, Copy)]
+pub struct Shares {
+    of: Ahead,
+    /// Lines of each stream that fall to one share, times 2^[`Self::BITS`], rounded up.
+    step: usize,
+}
+
+impl Shares {
+    /// So few that there may be 2^32 lines, so many that rounding makes up no whole line.
+    const BITS: u32 = 32;
+
+    /// What falls to shares `range`.
+    #[inline(always)]
+    pub fn of<V: Vector>(self, range: Range<usize>) -> Ahead {
+        let line =
+            |index: usize| (self.of.lines.0 + ((self.step * index) >> Self::BITS) * V::STREAMS).min(self.of.lines.1);
+        Ahead { lines: (line(range.start), line(range.end)), ..self.of }
+    }
+}
