@@ -7,6 +7,7 @@
 pub mod eight;
 mod form;
 mod meet;
+mod rows;
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -37,6 +38,9 @@ pub trait Unpack {
     const OFFSET: i32;
     /// Whether eight blocks are read together: [`Self::meet_eight`] and [`Self::fill_eight`].
     const BY_EIGHT: bool = false;
+
+    /// Whether a block is a scale in half precision and signed bytes, so that [one token may meet it row by row](rows).
+    const BY_ROWS: bool = false;
 
     /// Turns of the loop in which a block may be unpacked, as many neighbouring groups in each; none where there is no such loop.
     const TURNS: usize = 0;
@@ -284,6 +288,12 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         // SAFETY: the rows and the input hold the blocks and the spans; the rest is the caller's contract.
         unsafe {
             let mut total = [[V::float(0.0); T]; R];
+            if const { T == 1 && rows::meets::<V, U>() } && (blocks * U::COLUMNS).is_multiple_of(rows::CHUNK) {
+                for r in 0..R {
+                    total[r][0] = rows::meet::<V, U>(stored.as_ptr().add(r * V::LANES * row_bytes), row_bytes, &input);
+                }
+                return total;
+            }
             for r in 0..R {
                 let offsets = offsets_of_whole::<V>(row_bytes, r);
                 let mut begin = 0;

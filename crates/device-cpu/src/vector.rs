@@ -36,6 +36,8 @@ pub unsafe trait Vector: Copy {
     const NEAR: bool = false;
     /// Whether blocks that are not whole words are read [eight at a time](crate::panel::eight).
     const EIGHTS: bool = false;
+    /// Whether the only token meets blocks of signed bytes [row by row](crate::panel): by [`Self::block_sums`] and [`Self::turned`].
+    const ROW_BY_ROW: bool = false;
     /// Whether the only token meets long blocks in a loop of a few turns, where that is shorter code: some CPUs run four thousand bytes of it at
     /// half their speed, or not, by where the file of the program happens to lie in memory.
     const IN_TURNS: bool = false;
@@ -145,6 +147,30 @@ pub unsafe trait Vector: Copy {
     unsafe fn gather(base: *const u8, offsets: &[isize; 16]) -> Self::Bytes;
     /// Sixteen bytes of each row: the first four of every row, the next four, and so on.
     unsafe fn columns16(base: *const u8, offsets: &[isize; 16]) -> [Self::Bytes; 4];
+
+    /// Of two blocks of 32 signed bytes each: sums of the products of those, raised by 128, with the signed bytes of `x`, in lanes of its own for each.
+    ///
+    /// # Safety
+    /// The blocks, and 64 bytes of `x`, can be read.
+    unsafe fn pair_sums(_first: *const u8, _second: *const u8, _x: *const i8) -> Self::Int {
+        unreachable!("blocks that are met side by side")
+    }
+
+    /// Those sums of `LANES` blocks of one row, added up: one sum a block, in an order that [`Self::turned`] knows.
+    ///
+    /// # Safety
+    /// The CPU has the instructions.
+    unsafe fn block_sums(_pairs: [Self::Int; 8]) -> Self::Int {
+        unreachable!("blocks that are met side by side")
+    }
+
+    /// Those sums of `LANES` rows, turned: of each block those of all rows, in the order of the blocks.
+    ///
+    /// # Safety
+    /// So many vectors can be read.
+    unsafe fn turned(_rows: *const Self::Int) -> [Self::Int; 16] {
+        unreachable!("blocks that are met side by side")
+    }
 
     /// The same, computed before what follows is read: where a sum waits in a register, the compiler would else read all that a block
     /// takes first, and put it aside in memory.

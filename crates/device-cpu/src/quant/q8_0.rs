@@ -12,6 +12,7 @@ impl Unpack for Q8_0 {
     const COLUMNS: usize = 32;
     const BYTES: usize = 34;
     const OFFSET: i32 = 128;
+    const BY_ROWS: bool = true;
     eight::by_eight!();
 
     #[inline(always)]

@@ -17,9 +17,9 @@ use std::arch::x86_64::{
     _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps,
     _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
     _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512,
-    _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi32, _mm512_storeu_ps,
-    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_shuffle_epi8, _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_srai_epi32, _mm512_srli_epi32,
+    _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi8_mask,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 use std::marker::PhantomData;
 
@@ -39,6 +39,8 @@ pub trait Reads: Copy {
     const SHORT: bool;
     /// Whether sixteen bytes from memory are put into half a vector in half the time that they take into a whole one.
     const HALVES: bool;
+    /// [`Vector::ROW_BY_ROW`].
+    const ROWS: bool;
 }
 
 /// In several streams, a strip before, into the second-level cache: Intel's CPUs read weights that are asked for line by line at a third of the
@@ -51,6 +53,7 @@ impl Reads for Apart {
     const NEAR: bool = false;
     const SHORT: bool = false;
     const HALVES: bool = false;
+    const ROWS: bool = false;
 }
 
 /// In the order of memory, a strip before, into the second-level cache: AMD's CPUs of family 25 (Zen 4) wait for few lines of the first-level
@@ -63,6 +66,7 @@ impl Reads for InOrder {
     const NEAR: bool = false;
     const SHORT: bool = true;
     const HALVES: bool = true;
+    const ROWS: bool = true;
 }
 
 /// In the order of memory, a few rows before, into the first-level cache: AMD's CPUs from family 26 (Zen 5) on.
@@ -74,6 +78,7 @@ impl Reads for InOrderNear {
     const NEAR: bool = true;
     const SHORT: bool = true;
     const HALVES: bool = false;
+    const ROWS: bool = false;
 }
 
 /// AVX-512 F, BW, VL and VNNI. `WHOLE`: beside tiles.
@@ -94,6 +99,7 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const NEAR: bool = R::NEAR;
     const EIGHTS: bool = R::SHORT;
     const IN_TURNS: bool = R::SHORT;
+    const ROW_BY_ROW: bool = R::ROWS;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
@@ -354,6 +360,62 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
             _mm512_unpacklo_epi64(ab_high, cd_high),
             _mm512_unpackhi_epi64(ab_high, cd_high),
         ]
+    }
+
+    #[inline(always)]
+    unsafe fn pair_sums(first: *const u8, second: *const u8, x: *const i8) -> __m512i {
+        let low = _mm512_castsi256_si512(_mm256_loadu_si256(first.cast()));
+        let weights = _mm512_inserti64x4::<1>(low, _mm256_loadu_si256(second.cast()));
+        let raised = _mm512_xor_si512(weights, Self::byte(0x80));
+        _mm512_dpbusd_epi32(_mm512_setzero_si512(), raised, _mm512_loadu_si512(x.cast()))
+    }
+
+    #[inline(always)]
+    unsafe fn block_sums(sums: [__m512i; 8]) -> __m512i {
+        // Half as many lanes a block each time: sums of even and of odd lanes, of two vectors at once.
+        let mut twos = [_mm512_setzero_si512(); 4];
+        for (two, sum) in twos.iter_mut().enumerate() {
+            let (a, b) = (sums[2 * two], sums[2 * two + 1]);
+            *sum = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+        }
+        let mut fours = [_mm512_setzero_si512(); 2];
+        for (four, sum) in fours.iter_mut().enumerate() {
+            let (a, b) = (twos[2 * four], twos[2 * four + 1]);
+            *sum = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+        }
+        // Now quarters hold four blocks each, of even numbers and of odd ones.
+        let [a, b] = fours;
+        _mm512_add_epi32(_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b))
+    }
+
+    #[inline(always)]
+    unsafe fn turned(rows: *const __m512i) -> [__m512i; 16] {
+        let zero = _mm512_setzero_si512();
+        // Inside quarters: four rows and four columns.
+        let mut fours = [zero; 16];
+        for first in [0, 4, 8, 12] {
+            let row = |index: usize| rows.add(first + index).cast();
+            let (a, b) = (_mm512_loadu_si512(row(0)), _mm512_loadu_si512(row(1)));
+            let (c, d) = (_mm512_loadu_si512(row(2)), _mm512_loadu_si512(row(3)));
+            let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+            let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+            fours[first] = _mm512_unpacklo_epi64(ab_low, cd_low);
+            fours[first + 1] = _mm512_unpackhi_epi64(ab_low, cd_low);
+            fours[first + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
+            fours[first + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+        }
+        // Quarter `q` of number `k` is column 4q + k; four quarters of even columns of blocks, then of odd ones, and so again.
+        let mut turned = [zero; 16];
+        for k in [0, 1, 2, 3] {
+            let (a, b, c, d) = (fours[k], fours[4 + k], fours[8 + k], fours[12 + k]);
+            let (ab_even, ab_odd) = (_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
+            let (cd_even, cd_odd) = (_mm512_shuffle_i32x4::<0x88>(c, d), _mm512_shuffle_i32x4::<0xdd>(c, d));
+            turned[2 * k] = _mm512_shuffle_i32x4::<0x88>(ab_even, cd_even);
+            turned[2 * k + 1] = _mm512_shuffle_i32x4::<0x88>(ab_odd, cd_odd);
+            turned[2 * k + 8] = _mm512_shuffle_i32x4::<0xdd>(ab_even, cd_even);
+            turned[2 * k + 9] = _mm512_shuffle_i32x4::<0xdd>(ab_odd, cd_odd);
+        }
+        turned
     }
 
     #[inline(always)]
