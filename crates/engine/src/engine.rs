@@ -22,6 +22,7 @@ use crate::devices::{self, DeviceChoice, Part};
 use crate::dialogue::{Asked, Dialogue};
 use crate::error::Error;
 use crate::fitting::{self, Misfit, OnGpu};
+use crate::large_pages::Copying;
 use crate::reader;
 use crate::session::Session;
 
@@ -80,6 +81,9 @@ pub struct Options {
     pub reads: bool,
     /// Keeps the weights in memory, so that the system never takes them back.
     pub lock: bool,
+    /// Copies the weights that a CPU reads into large pages, which it reads faster: all at load, or none; where unset, between the first steps,
+    /// if there is room for them and for what the system keeps of the files.
+    pub large_pages: Option<bool>,
     /// Loads what does not fit: weights that are not in memory are read from the disk again and again.
     pub oversize: bool,
 }
@@ -129,6 +133,8 @@ pub struct Engine {
     pub(crate) full_precision: bool,
     /// Whether the weights are used where the files are mapped, and there is room for all of them.
     is_mapped: bool,
+    /// Weights that are to be copied between steps.
+    copying: Copying,
     pub(crate) adapters: Arc<Adapters>,
     /// Made when the first grammar comes.
     pub(crate) grammars: Arc<OnceLock<Compiler>>,
@@ -159,6 +165,7 @@ impl Default for Options {
             notice: |_| {},
             reads: false,
             lock: false,
+            large_pages: None,
             oversize: false,
         }
     }
@@ -214,6 +221,8 @@ impl Engine {
         }
         let tokenizer = known.map_or_else(vocabulary, Ok)?;
         let (window_tokens, both_ways) = (fitted.window_tokens, shape.reads_both_ways());
+        let is_mapped = fitted.on_cpu && fitted.fits() && !options.full_precision;
+        let copying = if is_mapped { Copying::begin(&checkpoint, &fitted, options) } else { Copying::default() };
         if options.lock {
             checkpoint.lock().map_err(Error::Lock)?;
         }
@@ -254,7 +263,8 @@ impl Engine {
             window_tokens,
             store: None,
             full_precision: options.full_precision,
-            is_mapped: fitted.on_cpu && fitted.fits() && !options.full_precision,
+            is_mapped,
+            copying,
             adapters: Arc::new(adapters),
             grammars: Arc::default(),
             threads,
@@ -376,6 +386,12 @@ impl Engine {
             read += piece.len() as u64;
             told(read, all);
         }
+    }
+
+    /// Copies some of the weights that are to lie in large pages; whether there were any left. To be called between steps that write, when
+    /// nobody waits for a first token.
+    pub fn copy_weights(&mut self) -> bool {
+        self.copying.next()
     }
 
     /// What loading took.

@@ -83,6 +83,12 @@ impl Fitted {
         none_here || self.memory.as_ref().is_none_or(|memory| self.sums.total_bytes() <= memory.free_bytes)
     }
 
+    /// Whether there is room for it and for its weights once more, as the system knows of what is free.
+    pub fn has_room_for_weights_twice(&self) -> bool {
+        let bytes = self.sums.total_bytes().saturating_add(self.sums.weights_bytes);
+        self.memory.as_ref().is_some_and(|memory| bytes <= memory.free_bytes)
+    }
+
     /// The most bytes that weights may have beside all the rest; none where that alone is too much.
     pub fn weights_bytes_max(&self) -> Option<u64> {
         let free = self.memory.as_ref()?.free_bytes;

@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod fitting;
 mod inspect;
+mod large_pages;
 pub mod making;
 mod masks;
 mod observe;

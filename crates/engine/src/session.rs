@@ -167,6 +167,10 @@ impl<'e> Session<'e> {
 
     /// Launches the next tokens of the sequence; the logits of the last `outputs` are computed.
     pub(crate) fn launch(&mut self, tokens: &[u32], outputs: usize) -> Result<(), Error> {
+        // Behind a prompt, whose first token is out by now.
+        if tokens.len() == 1 && !self.tokens.is_empty() {
+            self.engine.copy_weights();
+        }
         self.take_pages((self.tokens.len() + tokens.len()).div_ceil(self.page_tokens()));
         self.furthest = self.furthest.max(self.tokens.len() + tokens.len());
         self.batch.clear();

@@ -152,14 +152,14 @@ impl Checkpoint {
     /// # Errors
     /// Those of the operating system, which limits how much a process may keep.
     pub fn lock(&self) -> io::Result<()> {
-        let mut locked: Option<&Bytes> = None;
-        for bytes in self.tensors.values().flat_map(Tensor::stored) {
-            if locked.is_none_or(|locked| !locked.same_mapping(bytes)) {
-                bytes.lock()?;
-            }
-            locked = Some(bytes);
-        }
-        Ok(())
+        self.files().try_for_each(Bytes::lock)
+    }
+
+    /// One range of bytes of each file that has tensors.
+    pub fn files(&self) -> impl Iterator<Item = &Bytes> {
+        let mut last: Option<&Bytes> = None;
+        let stored = self.tensors.values().flat_map(Tensor::stored);
+        stored.filter(move |&bytes| !last.replace(bytes).is_some_and(|last| last.same_mapping(bytes)))
     }
 
     /// Every range of bytes that is read after opening; those of a file stand together.

@@ -18,12 +18,16 @@
 
 #[cfg(unix)]
 mod guard;
+#[cfg(target_os = "linux")]
+mod large_pages;
 
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
+#[cfg(unix)]
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 /// A shared, read-only range of bytes of a mapped file, of static memory or of the heap. Cloning copies no byte.
@@ -48,6 +52,9 @@ struct Mapping {
     map: memmap2::Mmap,
     file: File,
     stamp: Stamp,
+    /// Whether bytes of it may be a copy of this process's own; held while pages are copied or given back.
+    #[cfg(unix)]
+    is_copied: Mutex<bool>,
 }
 
 /// What tells a changed file from an unchanged one.
@@ -99,10 +106,12 @@ impl Bytes {
         let _ = map.advise(memmap2::Advice::HugePage);
         let mapping = Mapping {
             #[cfg(unix)]
-            _guard: guard::Guard::new(map.as_ptr_range().start as usize..map.as_ptr_range().end as usize),
+            _guard: guard::Guard::new(map.as_ptr_range().start.addr()..map.as_ptr_range().end.addr()),
             map,
             file: file.try_clone()?,
             stamp,
+            #[cfg(unix)]
+            is_copied: Mutex::new(false),
         };
         mapping.change().map_or(Ok(()), |change| Err(io::Error::other(change)))?;
         Ok(Self { owner: Owner::Mapped(Arc::new(mapping)), range: 0..length })
@@ -159,6 +168,56 @@ impl Bytes {
         }
     }
 
+    /// The whole mapped file behind these bytes, but for less than two megabytes at each end, in pieces of at most `piece_bytes`, a multiple of
+    /// that, to be copied one after the other ([`Self::copy_into_large_pages`]): none where the system has no such pages.
+    #[must_use]
+    pub fn large_pieces(&self, piece_bytes: usize) -> Vec<Self> {
+        #[cfg(target_os = "linux")]
+        if let Owner::Mapped(mapping) = &self.owner {
+            let addresses = mapping.addresses();
+            let whole = large_pages::whole(addresses.clone());
+            let cut = |start: usize| start - addresses.start..(start + piece_bytes).min(whole.end) - addresses.start;
+            let piece = |start| Self { owner: self.owner.clone(), range: cut(start) };
+            return whole.clone().step_by(piece_bytes).map(piece).collect();
+        }
+        _ = piece_bytes;
+        Vec::new()
+    }
+
+    /// Copies these bytes into pages of two megabytes, where the system has them, for whoever reads them again and again: memory of this
+    /// process's own, in the same place, which the system cannot take back. Only whole large pages are copied, and nothing of what is no file's.
+    ///
+    /// # Errors
+    /// Those of the operating system; a file that was shortened. These bytes are used as they were then.
+    #[cfg_attr(target_os = "linux", expect(unsafe_code, reason = "memory mapping is what this file is for"))]
+    pub fn copy_into_large_pages(&self) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Owner::Mapped(mapping) = &self.owner {
+            let mut is_copied = mapping.is_copied();
+            *is_copied = true;
+            let (start, range) = (mapping.addresses().start, &self.range);
+            let whole = large_pages::whole(start + range.start..start + range.end);
+            let offset = whole.start - start;
+            // SAFETY: the mapping stays while `self` is there. What takes its place has the same bytes, read-only (others, if the file was
+            // changed, which `map` says of any reading); `let_go` gives back nothing of a mapping that is copied in part.
+            return unsafe { large_pages::replace(whole, &mapping.file, offset) };
+        }
+        Ok(())
+    }
+
+    /// Whether most of the mapped file that is in memory already lies in large pages; not where the system does not say.
+    #[must_use]
+    pub fn is_in_large_pages(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Owner::Mapped(mapping) = &self.owner
+            && let Ok(smaps) = std::fs::read_to_string("/proc/self/smaps")
+        {
+            let [all, large] = large_pages::resident(&smaps, &mapping.addresses());
+            return large > all / 2;
+        }
+        false
+    }
+
     /// Says that nobody here reads these bytes soon: what the system holds of them for this process goes, and comes back from the file,
     /// or from what the system keeps of it, when it is read again. A hint, that of pages which [`Self::lock`] keeps is not taken;
     /// bytes that are no file's stay as they are. Pages at both ends may go whole.
@@ -167,12 +226,14 @@ impl Bytes {
         #[cfg(unix)]
         if let Owner::Mapped(mapping) = &self.owner
             && !self.range.is_empty()
+            && let is_copied = mapping.is_copied()
+            && !*is_copied
         {
             let (advice, range) = (memmap2::UncheckedAdvice::DontNeed, &self.range);
             // SAFETY: pages that are let go of read afterwards as they would when mapped anew. No page of a mapping has contents of its
-            // own that would be lost: `map` makes them all read-only and of a file, whose bytes stand behind them as before (and
-            // may change as `map` says), but for those that `guard` replaced, which are zeros and read as zeros again. The range
-            // lies in the mapping, as that of any `Bytes` does.
+            // own that would be lost: none is a copy, nor becomes one meanwhile; `map` makes them all read-only and of a file, whose bytes
+            // stand behind them as before (and may change as `map` says), but for those that `guard` replaced, which are zeros and read
+            // as zeros again. The range lies in the mapping, as that of any `Bytes` does.
             let _ = unsafe { mapping.map.unchecked_advise_range(advice, range.start, range.len()) };
         }
     }
@@ -189,6 +250,17 @@ impl Bytes {
 }
 
 impl Mapping {
+    #[cfg(unix)]
+    fn is_copied(&self) -> MutexGuard<'_, bool> {
+        self.is_copied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn addresses(&self) -> Range<usize> {
+        let Range { start, end } = self.map.as_ptr_range();
+        start.addr()..end.addr()
+    }
+
     fn change(&self) -> Option<Change> {
         let now = match self.file.metadata() {
             Ok(metadata) => Stamp::of(&metadata),
@@ -282,6 +354,41 @@ mod tests {
         assert_eq!(resident_kib(file.path()), 0);
         assert!(*bytes == content, "the same bytes come back");
         Bytes::from(vec![1, 2]).let_go();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_copied_into_large_pages_keeps_bytes_and_place() {
+        let content: Vec<u8> = (0..9_u32 << 20).map(|place| (place % 251) as u8).collect();
+        let (file, bytes) = mapped(&content);
+        let before = bytes.as_ptr();
+        let pieces = bytes.large_pieces(4 << 20);
+        assert!(pieces.len() >= 2 && pieces.iter().all(|piece| piece.len() <= 4 << 20), "{pieces:?}");
+        let copied: usize = pieces.iter().map(|piece| piece.len()).sum();
+        assert!(copied > 5 << 20 && copied.is_multiple_of(2 << 20), "{copied} of {}", bytes.len());
+        pieces.iter().for_each(|piece| piece.copy_into_large_pages().unwrap());
+        assert!(*bytes == content && bytes.as_ptr() == before);
+        // Of what is copied nothing can be given back: it would read as zeros.
+        bytes.let_go();
+        assert!(*bytes == content, "the same bytes are there");
+        // The copy is no longer the file's, but that it was changed is still said.
+        file.as_file().set_len(100).unwrap();
+        assert_eq!(pieces[0][7], content[pieces[0].range.start + 7]);
+        assert!(bytes.verify_unchanged().is_err());
+        // The same again, of a file that is too short by now: an error, and what was there stays.
+        assert!(pieces[0].copy_into_large_pages().is_err());
+        assert_eq!(pieces[0][7], content[pieces[0].range.start + 7]);
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_copied() {
+        let bytes = Bytes::from(vec![1; 5 << 20]);
+        assert!(bytes.large_pieces(2 << 20).is_empty() && !bytes.is_in_large_pages());
+        bytes.copy_into_large_pages().unwrap();
+        let (_file, small) = mapped(&[7; 5000]);
+        assert!(small.large_pieces(2 << 20).is_empty());
+        small.copy_into_large_pages().unwrap();
+        assert_eq!(small[4999], 7);
     }
 
     #[cfg(unix)]

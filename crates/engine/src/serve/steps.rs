@@ -302,6 +302,9 @@ impl Steps {
         }
         self.publish();
         self.chunk.learn(answers, prompt_tokens, began.elapsed());
+        if prompt_tokens == 0 {
+            self.engine.copy_weights();
+        }
     }
 
     /// Ends everything that runs: the step that it was in is lost.

@@ -56,6 +56,8 @@ impl Driver {
         if engine.window_tokens() < needed_tokens {
             bail!(too_small("the window", engine.window_tokens()));
         }
+        // What an answer would do with its first tokens.
+        while engine.copy_weights() {}
         let plan = *engine.executor().plan();
         let pages_each = plan.pages / options.sequences;
         let mut random = Random(0x9e37_79b9_7f4a_7c15);

@@ -1,0 +1,55 @@
+//! Weights copied into large pages, where a CPU reads them a tenth to a quarter faster: a piece between two steps, so that neither the start
+//! nor the first token waits for it.
+//!
+//! Decides nothing about tokens: the bytes and their places stay the same.
+
+use kauri_formats::Checkpoint;
+use kauri_formats::mapping::Bytes;
+
+use crate::engine::Options;
+use crate::fitting::Fitted;
+
+/// Bytes that are copied at a time: a few milliseconds.
+const PIECE_BYTES: usize = 32 << 20;
+
+/// What is still to be copied.
+#[derive(Default)]
+pub struct Copying {
+    /// The pieces of each file.
+    files: Vec<(Bytes, Vec<Bytes>)>,
+    is_begun: bool,
+}
+
+impl Copying {
+    /// Of the files of a model that is read where they are mapped: as `options` want it, or where there is room.
+    pub fn begin(checkpoint: &Checkpoint, fitted: &Fitted, options: &Options) -> Self {
+        if !options.large_pages.unwrap_or_else(|| fitted.has_room_for_weights_twice()) {
+            return Self::default();
+        }
+        let files = checkpoint.files().map(|file| (file.clone(), file.large_pieces(PIECE_BYTES)));
+        let mut copying = Self { files: files.collect(), is_begun: false };
+        // Of what is locked no page may be replaced.
+        if options.lock || options.large_pages == Some(true) {
+            while copying.next() {}
+        }
+        copying
+    }
+
+    /// Copies the next piece; whether there was one. Where the system refuses, what is left stays where it is: it is as good, but slower.
+    pub fn next(&mut self) -> bool {
+        if !self.is_begun {
+            self.is_begun = true;
+            // By now they have been read. What came from the disk in large pages needs no copy.
+            self.files.retain(|(file, pieces)| !pieces.is_empty() && !file.is_in_large_pages());
+        }
+        let Some((_, pieces)) = self.files.last_mut() else { return false };
+        let is_copied = pieces.pop().is_none_or(|piece| piece.copy_into_large_pages().is_ok());
+        if pieces.is_empty() {
+            self.files.pop();
+        }
+        if !is_copied {
+            self.files.clear();
+        }
+        is_copied
+    }
+}
