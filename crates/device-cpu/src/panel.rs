@@ -39,7 +39,7 @@ pub trait Unpack {
     /// Whether eight blocks are read together: [`Self::meet_eight`] and [`Self::fill_eight`].
     const BY_EIGHT: bool = false;
 
-    /// Whether a block is a scale in half precision and signed bytes, so that [one token may meet it row by row](rows).
+    /// Whether a block is a scale in half precision and signed bytes, so that one token may meet it row by row.
     const BY_ROWS: bool = false;
 
     /// Turns of the loop in which a block may be unpacked, as many neighbouring groups in each; none where there is no such loop.

@@ -36,7 +36,7 @@ pub unsafe trait Vector: Copy {
     const NEAR: bool = false;
     /// Whether blocks that are not whole words are read [eight at a time](crate::panel::eight).
     const EIGHTS: bool = false;
-    /// Whether the only token meets blocks of signed bytes [row by row](crate::panel): by [`Self::block_sums`] and [`Self::turned`].
+    /// Whether the only token meets blocks of signed bytes row by row: by [`Self::pair_sums`], [`Self::block_sums`] and [`Self::turned`].
     const ROW_BY_ROW: bool = false;
     /// Whether the only token meets long blocks in a loop of a few turns, where that is shorter code: some CPUs run four thousand bytes of it at
     /// half their speed, or not, by where the file of the program happens to lie in memory.

@@ -11,6 +11,8 @@ use crate::fitting::Fitted;
 
 /// Bytes that are copied at a time: a few milliseconds.
 const PIECE_BYTES: usize = 32 << 20;
+/// Smaller files stay as they are: a token reads them in no time, or from a cache.
+const FILE_BYTES_MIN: usize = 2 * PIECE_BYTES;
 
 /// What is still to be copied.
 #[derive(Default)]
@@ -27,6 +29,7 @@ impl Copying {
             return Self::default();
         }
         let files = checkpoint.files().map(|file| (file.clone(), file.large_pieces(PIECE_BYTES)));
+        let files = files.filter(|(_, pieces)| pieces.iter().map(|piece| piece.len()).sum::<usize>() >= FILE_BYTES_MIN);
         let mut copying = Self { files: files.collect(), is_begun: false };
         // Of what is locked no page may be replaced.
         if options.lock || options.large_pages == Some(true) {
@@ -40,7 +43,7 @@ impl Copying {
         if !self.is_begun {
             self.is_begun = true;
             // By now they have been read. What came from the disk in large pages needs no copy.
-            self.files.retain(|(file, pieces)| !pieces.is_empty() && !file.is_in_large_pages());
+            self.files.retain(|(file, _)| !file.is_in_large_pages());
         }
         let Some((_, pieces)) = self.files.last_mut() else { return false };
         let is_copied = pieces.pop().is_none_or(|piece| piece.copy_into_large_pages().is_ok());

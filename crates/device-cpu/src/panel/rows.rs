@@ -40,7 +40,7 @@ struct Kept<V: Vector> {
 /// Adds the products of `LANES` whole rows of `row_bytes` bytes, one after the other from `stored` on, with the only token.
 ///
 /// # Safety
-/// The rows can be read, are of type `U`, which [meets](meets) the token so, and whole chunks; the input has their columns; the CPU has the instructions of `V`.
+/// The rows can be read, are of type `U`, of which [`meets`] says so, and whole chunks; the input has their columns; the CPU has the instructions of `V`.
 #[inline(always)]
 pub unsafe fn meet<V: Vector, U: Unpack>(stored: *const u8, row_bytes: usize, input: &Input) -> V::Float {
     let columns = row_bytes / U::BYTES * COLUMNS;
