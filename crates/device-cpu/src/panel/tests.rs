@@ -291,6 +291,8 @@ fn blocks_of_tokens_are_the_same_bits_as_few_tokens() {
             let x = activations(tokens, columns, random);
             let bits = |out: Vec<f32>| out.into_iter().map(f32::to_bits).collect::<Vec<_>>();
             let few: Vec<u32> = x.chunks(40 * columns).flat_map(|x| bits(multiply(kernels, &linear, x, 1))).collect();
+            let alone = bits(multiply(kernels, &linear, &x[..columns], 1));
+            assert!(few[..rows] == alone, "{} {}, alone", kernels.isa().name(), quant.name());
             for threads in [1, 2] {
                 let name = format!("{} {}, {threads} threads", kernels.isa().name(), quant.name());
                 assert!(few == bits(multiply(kernels, &linear, &x, threads)), "{name}");
