@@ -249,7 +249,7 @@ fn every_instruction_does_what_plain_arrays_do() {
 unsafe fn check_isa(isa: Isa) {
     use crate::x86_64::{
         avx2::Avx2,
-        avx512::{Apart, Avx512},
+        avx512::{Apart, Avx512, InOrder},
     };
     // SAFETY: the caller's contract is the same.
     unsafe {
@@ -257,8 +257,11 @@ unsafe fn check_isa(isa: Isa) {
             Isa::Scalar => check::<Plain>(isa),
             Isa::Avx2 => check::<Avx2<false>>(isa),
             Isa::AvxVnni => check::<Avx2<true>>(isa),
-            // Its vectors are the same.
-            Isa::Avx512 | Isa::Amx => check::<Avx512<Apart>>(isa),
+            // Whichever of them suits this CPU, it can do both; those beside tiles are the same.
+            Isa::Avx512 | Isa::Amx => {
+                check::<Avx512<Apart>>(isa);
+                check::<Avx512<InOrder>>(isa);
+            }
             Isa::Neon => unreachable!("not on this architecture"),
         }
     }
