@@ -11,7 +11,7 @@ use crate::fitting::Fitted;
 
 /// Bytes that are copied at a time: a few milliseconds.
 const PIECE_BYTES: usize = 32 << 20;
-/// Smaller files stay as they are: a token reads them in no time, or from a cache.
+/// Smaller files stay as they are where nobody asks for more: a token reads them in no time, or from a cache.
 const FILE_BYTES_MIN: usize = 2 * PIECE_BYTES;
 
 /// What is still to be copied.
@@ -29,7 +29,8 @@ impl Copying {
             return Self::default();
         }
         let files = checkpoint.files().map(|file| (file.clone(), file.large_pieces(PIECE_BYTES)));
-        let files = files.filter(|(_, pieces)| pieces.iter().map(|piece| piece.len()).sum::<usize>() >= FILE_BYTES_MIN);
+        let bytes_min = if options.large_pages == Some(true) { 0 } else { FILE_BYTES_MIN };
+        let files = files.filter(|(_, pieces)| pieces.iter().map(|piece| piece.len()).sum::<usize>() >= bytes_min);
         let mut copying = Self { files: files.collect(), is_begun: false };
         // Of what is locked no page may be replaced.
         if options.lock || options.large_pages == Some(true) {

@@ -104,6 +104,48 @@ fn answers_are_the_same_tokens_on_any_threads_and_from_any_cache() {
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:#?}");
 }
 
+/// Weights where the system keeps their file, and copied elsewhere.
+#[test]
+fn answers_are_the_same_tokens_wherever_the_weights_lie() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/kauri-nano-Q4_K_M.gguf");
+    let bytes = std::fs::metadata(path).expect("the model's file").len();
+    let answers = [false, true].map(|large_pages| {
+        let options = Options {
+            threads: Some(2),
+            context_tokens: Some(512),
+            large_pages: Some(large_pages),
+            ..Options::default()
+        };
+        let mut engine = Engine::load(Some(path), &options).expect("the model's file");
+        if let Some(mapped) = mapped_bytes(path) {
+            // What is copied is no longer the file's, but for less than a large page at each end.
+            let wanted = if large_pages { 0..4 << 20 } else { bytes..bytes + (1 << 20) };
+            assert!(wanted.contains(&mapped), "{mapped} of {bytes} bytes are the file's");
+        } else {
+            println!("not looked at where the weights lie: this system does not say");
+        }
+        let prompt = engine.text_tokens(&TEXT[..900]);
+        let sampling = Sampling { seed: 5, ..Sampling::default() };
+        let request = Request { prompt, sampling, max_tokens: Some(12), ..Request::default() };
+        let mut session = engine.session();
+        session.generate(&request, |_| ControlFlow::Continue(())).expect("an answer");
+        session.tokens().to_vec()
+    });
+    assert_eq!(answers[0], answers[1]);
+}
+
+/// Bytes of memory where a file is mapped, as Linux says.
+fn mapped_bytes(path: &str) -> Option<u64> {
+    let path = std::fs::canonicalize(path).ok()?;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let lines = maps.lines().filter(|line| line.ends_with(path.to_str().expect("a path in letters")));
+    let range = |line: &str| {
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some(u64::from_str_radix(end, 16).ok()? - u64::from_str_radix(start, 16).ok()?)
+    };
+    lines.map(range).sum()
+}
+
 /// What the same numbers are computed with.
 struct Setup {
     shape: Shape<Weight>,
