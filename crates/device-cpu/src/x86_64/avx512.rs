@@ -7,19 +7,19 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __cpuid, __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_NTA, _MM_HINT_T1,
-    _mm_cvtsi32_si128, _mm_insert_epi32, _mm_loadu_si128, _mm_prefetch, _mm_setzero_si128, _mm_storeu_si128,
-    _mm256_castsi128_si256, _mm256_inserti128_si256, _mm256_loadu_si256, _mm512_add_epi32, _mm512_add_ps,
-    _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi256_si512, _mm512_castsi512_ps,
-    _mm512_cmp_ps_mask, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtph_ps,
-    _mm512_cvtps_epi32, _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps, _mm512_dpbusd_epi32,
-    _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_inserti64x4, _mm512_loadu_ps,
-    _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
-    _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512,
-    _mm512_shuffle_epi8, _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_srli_epi32, _mm512_storeu_ps,
-    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    __cpuid, __m128i, __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_NTA,
+    _MM_HINT_T1, _mm_cvtsi32_si128, _mm_insert_epi32, _mm_loadu_si128, _mm_prefetch, _mm_setzero_si128,
+    _mm_storeu_si128, _mm256_castsi128_si256, _mm256_inserti128_si256, _mm256_loadu_si256, _mm512_add_epi32,
+    _mm512_add_ps, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi256_si512,
+    _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32,
+    _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps,
+    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4,
+    _mm512_inserti64x4, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_maskz_mov_ps,
+    _mm512_maskz_set1_epi8, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_reduce_add_ps,
+    _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_set4_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_i32x4, _mm512_slli_epi32,
+    _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi8_mask,
+    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 use std::marker::PhantomData;
 
@@ -352,14 +352,7 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
         // Rows r, r + 4, r + 8 and r + 12 in the four quarters; then 4 x 4 words are transposed inside each quarter.
         let (a, b) = (quarters::<R>(base, offsets, 0), quarters::<R>(base, offsets, 1));
         let (c, d) = (quarters::<R>(base, offsets, 2), quarters::<R>(base, offsets, 3));
-        let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-        let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-        [
-            _mm512_unpacklo_epi64(ab_low, cd_low),
-            _mm512_unpackhi_epi64(ab_low, cd_low),
-            _mm512_unpacklo_epi64(ab_high, cd_high),
-            _mm512_unpackhi_epi64(ab_high, cd_high),
-        ]
+        turned_in_quarters([a, b, c, d])
     }
 
     #[inline(always)]
@@ -393,16 +386,11 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
         let zero = _mm512_setzero_si512();
         // Inside quarters: four rows and four columns.
         let mut fours = [zero; 16];
-        for first in [0, 4, 8, 12] {
-            let row = |index: usize| rows.add(first + index).cast();
+        for (index, fours) in fours.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let row = |inside: usize| rows.add(4 * index + inside).cast();
             let (a, b) = (_mm512_loadu_si512(row(0)), _mm512_loadu_si512(row(1)));
             let (c, d) = (_mm512_loadu_si512(row(2)), _mm512_loadu_si512(row(3)));
-            let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-            let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-            fours[first] = _mm512_unpacklo_epi64(ab_low, cd_low);
-            fours[first + 1] = _mm512_unpackhi_epi64(ab_low, cd_low);
-            fours[first + 2] = _mm512_unpacklo_epi64(ab_high, cd_high);
-            fours[first + 3] = _mm512_unpackhi_epi64(ab_high, cd_high);
+            *fours = turned_in_quarters([a, b, c, d]);
         }
         // Quarter `q` of number `k` is column 4q + k; four quarters of even columns of blocks, then of odd ones, and so again.
         let mut turned = [zero; 16];
@@ -451,9 +439,7 @@ unsafe fn quarters<R: Reads>(base: *const u8, offsets: &[isize; 16], first: usiz
         rows[quarter] = _mm_loadu_si128(base.offset(offsets[first + 4 * quarter]).cast());
     }
     if R::HALVES {
-        let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(rows[0]), rows[1]);
-        let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(rows[2]), rows[3]);
-        return _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+        return by_halves(rows);
     }
     let v = _mm512_castsi128_si512(rows[0]);
     let v = _mm512_inserti32x4::<1>(v, rows[1]);
@@ -475,9 +461,34 @@ unsafe fn words(base: *const u8, offsets: &[isize; 16]) -> __m512i {
         *words = _mm_insert_epi32::<2>(*words, word(base, offsets, c));
         *words = _mm_insert_epi32::<3>(*words, word(base, offsets, d));
     }
-    let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(fours[0]), fours[1]);
-    let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(fours[2]), fours[3]);
+    by_halves(fours)
+}
+
+/// Four quarters as one vector, put together from halves.
+///
+/// # Safety
+/// The CPU has AVX-512 F.
+#[inline(always)]
+unsafe fn by_halves(quarters: [__m128i; 4]) -> __m512i {
+    let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(quarters[0]), quarters[1]);
+    let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(quarters[2]), quarters[3]);
     _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+}
+
+/// Four vectors of words, turned inside each quarter: the first words of all four, the second ones, and so on.
+///
+/// # Safety
+/// The CPU has AVX-512 F.
+#[inline(always)]
+unsafe fn turned_in_quarters([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    [
+        _mm512_unpacklo_epi64(ab_low, cd_low),
+        _mm512_unpackhi_epi64(ab_low, cd_low),
+        _mm512_unpacklo_epi64(ab_high, cd_high),
+        _mm512_unpackhi_epi64(ab_high, cd_high),
+    ]
 }
 
 /// The four bytes of one row.
