@@ -94,7 +94,7 @@ pub struct Scratch {
     total: Part,
     /// Segments of a tile that another part began, in order: (segments, rows, width), and for each row the largest score and
     /// the sum of exponentials.
-    apart: Vec<f32>,
+    apart: Aligned<f32>,
     apart_softmax: Vec<Softmax>,
 }
 
@@ -161,7 +161,7 @@ impl Scratch {
             seen: std::array::from_fn(|_| 0..0),
             part: part(),
             total: part(),
-            apart: vec![0.0; segments * ROWS * width],
+            apart: Aligned::new(segments * ROWS * width),
             apart_softmax: vec![Softmax::NOTHING; segments],
         }
     }

@@ -18,7 +18,7 @@ use half::slice::HalfFloatSliceExt;
 use kauri_device::memory::Run;
 use kauri_device::{Batch, CacheType, DeviceError, Plan};
 
-use crate::aligned::Aligned;
+use crate::aligned::{Aligned, Zero};
 use crate::detect::Kernels;
 use crate::pool::{Disjoint, Pool};
 use crate::vector::Vector;
@@ -41,9 +41,9 @@ pub struct Cache {
 /// Stored keys and values.
 pub enum Kept {
     /// As computed.
-    F32(Numbers<Vec<f32>>),
+    F32(Numbers<Aligned<f32>>),
     /// Rounded to half precision.
-    F16(Numbers<Vec<f16>>),
+    F16(Numbers<Aligned<f16>>),
     /// Rounded to bytes.
     Q8_0(Bytes<Aligned<u8>, Vec<f16>, Vec<f32>>),
     /// Rounded to half bytes.
@@ -375,9 +375,7 @@ fn row_width(start: usize, count: usize) -> usize {
 }
 
 /// A number as it is kept.
-pub trait Number: Copy + Send {
-    /// Zero.
-    const ZERO: Self;
+pub trait Number: Zero + Send {
     /// Rounds some.
     fn round(from: &[f32], to: &mut [Self]);
     /// As it was, rounded.
@@ -385,8 +383,6 @@ pub trait Number: Copy + Send {
 }
 
 impl Number for f32 {
-    const ZERO: Self = 0.0;
-
     #[inline(always)]
     fn round(from: &[f32], to: &mut [Self]) {
         to.copy_from_slice(from);
@@ -398,8 +394,6 @@ impl Number for f32 {
 }
 
 impl Number for f16 {
-    const ZERO: Self = Self::ZERO;
-
     #[inline(always)]
     fn round(from: &[f32], to: &mut [Self]) {
         to.convert_from_f32_slice(from);
@@ -410,18 +404,18 @@ impl Number for f16 {
     }
 }
 
-impl<E: Number> Numbers<Vec<E>> {
+impl<E: Number> Numbers<Aligned<E>> {
     /// Room for `places` tokens of `heads` heads of `head_dim` values.
     fn new(heads: usize, places: usize, head_dim: usize) -> Self {
         let width = head_dim.next_multiple_of(SIDE);
         let numbers = heads * places * width;
-        Self { keys: vec![E::ZERO; numbers], values: vec![E::ZERO; numbers], width, rows: None, places }
+        Self { keys: Aligned::new(numbers), values: Aligned::new(numbers), width, rows: None, places }
     }
 
     /// Room for `places` keys whose values begin behind `start` and are `count`. What is behind them stays zero.
     fn of_rows(places: usize, start: usize, count: usize) -> Self {
         let width = row_width(start, count);
-        Self { keys: Vec::new(), values: vec![E::ZERO; places * width], width, rows: Some(start), places }
+        Self { keys: Aligned::new(0), values: Aligned::new(places * width), width, rows: Some(start), places }
     }
 
     /// Copies what a head has at the places `from` to those from `to` on.

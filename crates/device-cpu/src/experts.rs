@@ -10,6 +10,7 @@ use kauri_device::{Extent, Plan, Weight, formula};
 use kauri_formats::Quant;
 
 use crate::adapters::{Adapters, Io};
+use crate::aligned::Aligned;
 use crate::detect::Kernels;
 use crate::matmul::{self, Group, Input, Job};
 use crate::ops::by_rows;
@@ -28,9 +29,9 @@ pub struct Scratch {
     /// The experts that have rows.
     active: Vec<u32>,
     /// Wide values: (rows, width) each.
-    wide: [Vec<f32>; 2],
+    wide: [Aligned<f32>; 2],
     /// (rows, hidden).
-    outputs: Vec<f32>,
+    outputs: Aligned<f32>,
 }
 
 /// The activations that experts work on.
@@ -68,8 +69,8 @@ impl Scratch {
             order: vec![0; rows],
             starts: vec![0; experts + 1],
             active: Vec::with_capacity(experts),
-            wide: [vec![0.0; rows * width], vec![0.0; rows * width]],
-            outputs: vec![0.0; rows * shape.hidden as usize],
+            wide: [Aligned::new(rows * width), Aligned::new(rows * width)],
+            outputs: Aligned::new(rows * shape.hidden as usize),
         }
     }
 
@@ -186,7 +187,7 @@ fn widen_groups<'w>(
     input: Input<'_>,
     network: &(dyn Fn(usize) -> &'w Dense<Weight> + Sync),
     (part, single): (&Part<'_>, bool),
-    [gate, up]: &mut [Vec<f32>; 2],
+    [gate, up]: &mut [Aligned<f32>; 2],
 ) {
     let (count, activation) = (part.active.len(), network(0).activation);
     let kernels = products.kernels();
@@ -302,8 +303,8 @@ mod tests {
             order: vec![9; 6],
             starts: vec![9; 6],
             active: vec![9],
-            wide: [Vec::new(), Vec::new()],
-            outputs: Vec::new(),
+            wide: [Aligned::new(0), Aligned::new(0)],
+            outputs: Aligned::new(0),
         };
         #[rustfmt::skip]
         let weights = [

@@ -10,6 +10,7 @@ use kauri_device::{Matrix, Weight, formula};
 use kauri_formats::{Quant, Tiles};
 
 use crate::activation::{self, Activations, Rows};
+use crate::aligned::Aligned;
 use crate::detect::{Kernels, Packing, Strips};
 use crate::pool::{Disjoint, Pool};
 use crate::product::{self, Finish, Output, Product};
@@ -74,7 +75,7 @@ pub struct Scratch {
     activations: Activations,
     workers: Vec<product::Scratch>,
     /// Two rows of weights for each thread.
-    rows: Vec<f32>,
+    rows: Aligned<f32>,
 }
 
 impl Scratch {
@@ -85,7 +86,7 @@ impl Scratch {
             kernels,
             activations: Activations::new(values.max(tokens * columns)),
             workers: (0..threads).map(|_| product::Scratch::new(tokens, columns)).collect(),
-            rows: vec![0.0; 2 * columns * threads],
+            rows: Aligned::new(2 * columns * threads),
         }
     }
 

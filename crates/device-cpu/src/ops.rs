@@ -1,5 +1,7 @@
 //! The CPU's operations: activations in memory, work shared over the pool.
 
+use std::ops::DerefMut;
+
 use kauri_arch::{
     Activation, Attention, Convolution, Dense, Embed, GatedDelta, Latent, Linear, Mixer, Moe, Norm, Parallel,
     Selective, Shape, Shared, StateSpace, TimeMix,
@@ -11,6 +13,7 @@ use kauri_device::{
 };
 
 use crate::adapters::{Adapters, Io};
+use crate::aligned::Aligned;
 use crate::attend;
 use crate::cache::Cache;
 use crate::detect::{Isa, Kernels};
@@ -28,7 +31,7 @@ pub struct Cpu {
     /// The batch as layers see it whose keys and values are in rings; empty where there are none.
     on_rings: Batch,
     ring: Option<Ring>,
-    buffers: Vec<Vec<f32>>,
+    buffers: Vec<Aligned<f32>>,
     /// Of the blocks that have attention, and keep pages.
     caches: Vec<Option<Cache>>,
     /// Of those that keep rings.
@@ -101,7 +104,7 @@ impl Cpu {
             batch: Batch::with_room(plan),
             on_rings: if plan.ring.is_some() { Batch::with_room(plan) } else { Batch::default() },
             ring: plan.ring,
-            buffers: Buffer::ALL.iter().map(|buffer| vec![0.0; buffer.values(shape, plan)]).collect(),
+            buffers: Buffer::ALL.iter().map(|buffer| Aligned::new(buffer.values(shape, plan))).collect(),
             caches,
             rings,
             states,
@@ -343,7 +346,7 @@ impl Ops for Cpu {
 
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
         let buffers = [Buffer::Query as usize, Buffer::Mixed as usize];
-        let buffers = self.buffers.get_disjoint_mut(buffers).expect("two different buffers").map(Vec::as_mut_slice);
+        let buffers = self.buffers.get_disjoint_mut(buffers).expect("two different buffers").map(DerefMut::deref_mut);
         let (cache, batch) = match &self.rings[block] {
             Some(ring) => (ring, &self.on_rings),
             None => (self.caches[block].as_ref().expect("a block with attention"), &self.batch),
@@ -436,13 +439,13 @@ impl Ops for Cpu {
 
     fn delta(&mut self, block: usize, delta: &GatedDelta<Weight>) {
         let buffers = [Buffer::Channels, Buffer::Steps, Buffer::Rates, Buffer::Mixed].map(|buffer| buffer as usize);
-        let buffers = self.buffers.get_disjoint_mut(buffers).expect("different buffers").map(Vec::as_mut_slice);
+        let buffers = self.buffers.get_disjoint_mut(buffers).expect("different buffers").map(DerefMut::deref_mut);
         self.states[block].delta(&mut self.pool, self.products.kernels(), delta, &self.batch, buffers);
     }
 
     fn scan(&mut self, block: usize, space: &StateSpace<Weight>) {
         let buffers = [Buffer::Channels, Buffer::Steps, Buffer::Mixed].map(|buffer| buffer as usize);
-        let buffers = self.buffers.get_disjoint_mut(buffers).expect("different buffers").map(Vec::as_mut_slice);
+        let buffers = self.buffers.get_disjoint_mut(buffers).expect("different buffers").map(DerefMut::deref_mut);
         self.states[block].scan(&mut self.pool, self.products.kernels(), space, &self.batch, buffers);
     }
 
@@ -643,13 +646,13 @@ pub(crate) fn by_rows<T: Send>(pool: &mut Pool, width: usize, rows: &mut [T], wo
 }
 
 /// Several buffers at once, all different.
-fn several<const N: usize>(buffers: &mut [Vec<f32>], which: [Buffer; N]) -> [&mut [f32]; N] {
+fn several<const N: usize>(buffers: &mut [Aligned<f32>], which: [Buffer; N]) -> [&mut [f32]; N] {
     let buffers = buffers.get_disjoint_mut(which.map(|buffer| buffer as usize)).expect("different buffers");
-    buffers.map(Vec::as_mut_slice)
+    buffers.map(DerefMut::deref_mut)
 }
 
 /// One buffer to read, and all others to write.
-fn split(buffers: &mut [Vec<f32>], from: Buffer) -> (&[f32], [Option<&mut [f32]>; Buffer::ALL.len()]) {
+fn split(buffers: &mut [Aligned<f32>], from: Buffer) -> (&[f32], [Option<&mut [f32]>; Buffer::ALL.len()]) {
     let mut read: &[f32] = &[];
     let mut each = buffers.iter_mut().enumerate();
     let rest = std::array::from_fn(|_| match each.next() {
@@ -657,7 +660,7 @@ fn split(buffers: &mut [Vec<f32>], from: Buffer) -> (&[f32], [Option<&mut [f32]>
             read = buffer;
             None
         }
-        other => other.map(|(_, buffer)| buffer.as_mut_slice()),
+        other => other.map(|(_, buffer)| &mut **buffer),
     });
     (read, rest)
 }

@@ -188,9 +188,9 @@ pub struct Panel {
 pub struct Scratch {
     pub panel: Panel,
     /// Sums of every token: (tokens, rows of a strip).
-    pub sums: Vec<f32>,
+    pub sums: Aligned<f32>,
     /// Sums of another product of the same tokens and as many rows, held back.
-    held: Vec<f32>,
+    held: Aligned<f32>,
     /// Activations of a few tokens, as this worker's tile registers take them.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub expanded: Expanded,
@@ -286,8 +286,8 @@ impl Scratch {
         let sums = tokens * LANES_MAX * STRIPS_MAX;
         Self {
             panel,
-            sums: vec![0.0; sums],
-            held: vec![0.0; sums],
+            sums: Aligned::new(sums),
+            held: Aligned::new(sums),
             expanded: Expanded::new(columns),
             tiles: [Line([0; LANES_MAX]); 64],
         }

@@ -12,6 +12,7 @@ macro_rules! compile {
             use kauri_device::{Sequence, Weight, formula};
 
             use $crate::activation::{self, GROUP, Quantiser};
+            use $crate::aligned::Frame;
             use $crate::attend::{self, Task, Tile};
             use $crate::detect::{Compiled, Kernels, Strips};
             use $crate::floats::{self, Element, Numbers};
@@ -50,6 +51,8 @@ macro_rules! compile {
             /// The CPU has the instructions; the rest as [`product::strip`].
             $(#[target_feature(enable = $feature)])+
             unsafe fn strip<M: Multiply<$vector>>(product: &Product<'_>, number: usize, scratch: &mut product::Scratch) {
+                let frame = Frame::new();
+                frame.keep();
                 // SAFETY: the caller's contract is the same.
                 unsafe { product::strip::<$vector, M>(product, number, scratch, tiles::<M::Tiles>) };
             }
@@ -58,6 +61,8 @@ macro_rules! compile {
             /// The CPU has the instructions; the rest as [`product::tiles`].
             $(#[target_feature(enable = $feature)])+
             unsafe fn tiles<T: Tiles<$vector>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut product::Scratch) {
+                let frame = Frame::new();
+                frame.keep();
                 // SAFETY: the caller's contract is the same.
                 unsafe { product::tiles::<$vector, T>(product, part, ahead, scratch) };
             }
@@ -82,6 +87,8 @@ macro_rules! compile {
             /// The CPU has the instructions; the rest as [`attend::tile`].
             $(#[target_feature(enable = $feature)])+
             unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut attend::Scratch) {
+                let frame = Frame::new();
+                frame.keep();
                 // SAFETY: the caller's contract is the same.
                 unsafe { attend::tile::<$vector>(task, tile, scratch) };
             }

@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use super::*;
+use crate::aligned::Aligned;
 use crate::ceilings;
 
 /// Rows and columns of a matrix that the second-level cache holds.
@@ -91,7 +92,7 @@ fn seconds(linear: &Linear<Weight>, (kernels, threads): (Kernels, usize), tokens
     let (rows, columns) = (linear.rows as usize, linear.columns as usize);
     let x = activations(tokens, columns, &mut Random(11));
     let mut scratch = Scratch::new(kernels, tokens, columns, 0, threads);
-    let (mut pool, mut out) = (Pool::new(threads), vec![0.0; tokens * rows]);
+    let (mut pool, mut out) = (Pool::new(threads), Aligned::new(tokens * rows));
     let mut once = || {
         let start = Instant::now();
         let job = Job { linear, gate: None, finish: Finish::Store, out: &mut out };
