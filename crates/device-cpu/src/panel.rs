@@ -334,6 +334,7 @@ pub struct Sums<F>(PhantomData<F>);
 impl<V: Vector, F: Form> Tiles<V> for Sums<F> {
     const STRIPS: usize = strips::<V, F>();
     const TOKENS: usize = V::TOKENS;
+    const AT_ONCE: bool = true;
 
     #[inline(always)]
     unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {

@@ -99,6 +99,8 @@ pub trait Tiles<V: Vector> {
     const STRIPS: usize;
     /// Most tokens of a tile.
     const TOKENS: usize;
+    /// Whether it takes sums where they belong by itself, where the part says so.
+    const AT_ONCE: bool = false;
 
     /// Adds the products of the part's columns with the tokens of a tile to their sums; asks for `ahead` meanwhile.
     ///
@@ -340,6 +342,8 @@ pub struct Part {
     pub columns: usize,
     /// The strip's rows.
     pub rows: Range<usize>,
+    /// Whether sums are complete with it, and go from registers where they belong.
+    pub at_once: bool,
 }
 
 /// Rows of a strip.
@@ -428,7 +432,10 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
     let mut start = 0;
     while start < product.columns {
         let columns = most.min(product.columns - start);
-        let part = Part { packing: M::PACKING, start, columns, rows: rows.clone() };
+        let at_once = M::Tiles::AT_ONCE
+            && start + columns == product.columns
+            && product.output.is_some_and(|(output, _)| output.is_plain(&rows));
+        let part = Part { packing: M::PACKING, start, columns, rows: rows.clone(), at_once };
         // As much of the next strip as is computed of this one.
         let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
         let ahead = Ahead::behind::<V>(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
@@ -500,7 +507,7 @@ pub unsafe fn tiles<V: Vector, M: Tiles<V>>(product: &Product<'_>, part: &Part, 
             }
             M::tile(product, part, at, ahead, scratch);
         }
-        if let Some((output, finish)) = output {
+        if let Some((output, finish)) = output.filter(|_| !part.at_once) {
             // SAFETY: the tile's sums are computed; the CPU has the instructions of `V`, and the caller compiled both for it.
             unsafe { finish(output, &part.rows, at, scratch) };
         }
@@ -580,6 +587,11 @@ unsafe fn tokens<V: Vector, M: InRegisters<V>, const R: usize, const T: usize>(
             }
         }
         M::add(part, &scratch.panel, &input, ahead, &mut total);
+        if part.at_once
+            && let Some((output, _)) = product.output
+        {
+            return output.put::<V, R, T>(&part.rows, Tile { token: tile.token + first, width: T }, &total);
+        }
         for r in 0..R {
             for t in 0..T {
                 V::store(total[r][t], at.add((t * R + r) * V::LANES));
@@ -624,6 +636,47 @@ pub struct Output<'a> {
 }
 
 impl Output<'_> {
+    /// Whether what becomes of the sums of a strip is so little that it is done while they are in registers.
+    fn is_plain(&self, rows: &Range<usize>) -> bool {
+        match self.finish {
+            Finish::Store | Finish::Add(_) => rows.len() == self.height,
+            Finish::Activate(_) | Finish::Gate(_) => false,
+        }
+    }
+
+    /// Takes the sums of one tile of a whole strip where they belong, which are [plain](Self::is_plain).
+    ///
+    /// # Safety
+    /// As [`finish`].
+    #[inline(always)]
+    unsafe fn put<V: Vector, const R: usize, const T: usize>(
+        &self,
+        rows: &Range<usize>,
+        tile: Tile,
+        sums: &[[V::Float; T]; R],
+    ) {
+        let places = self.place(rows, tile);
+        // SAFETY: biases have a value for every row, and places are those of the tile and of whole vectors; the rest is the caller's
+        // contract.
+        unsafe {
+            let factor = V::float(self.factors[0]);
+            for r in 0..R {
+                let bias = part_of::<V>(self.bias, rows.start + r * V::LANES, V::LANES);
+                let place = places.add(r * V::LANES);
+                if let Finish::Add(scale) = self.finish {
+                    for t in 0..T {
+                        let (sum, place) = (V::mul_add(sums[r][t], factor, bias), place.add(t * self.rows));
+                        V::store(V::mul_add(sum, V::float(scale), V::load(place)), place);
+                    }
+                } else {
+                    for t in 0..T {
+                        V::store(V::mul_add(sums[r][t], factor, bias), place.add(t * self.rows));
+                    }
+                }
+            }
+        }
+    }
+
     /// Where `rows` of the first token of a tile go; those of each other token are so many values behind the one before as the product has
     /// rows.
     ///
