@@ -24,6 +24,9 @@ const PAIRS: usize = GROUP / 2;
 /// its sums, a quarter of all that scaling costs; llama.cpp has one for 32 columns with some types and for 256 with others.
 pub const SPAN: usize = 128;
 
+/// Spans of a row that become bytes before these go where they belong.
+const SPANS_AT_ONCE: usize = 8;
+
 /// Tokens of a tile that two more go with, and how many those are together.
 const SIX: usize = 6;
 const EIGHT: usize = SIX + 2;
@@ -447,35 +450,44 @@ impl Quantiser<'_> {
     /// No other use of the row of `token`; the CPU has the instructions of `V`.
     #[inline(always)]
     pub unsafe fn quantise_with<V: Vector>(&self, tile: Tile, token: usize, x: &[f32]) {
-        for (span, x) in x.chunks(SPAN).enumerate() {
+        let mut bytes = [0; SPANS_AT_ONCE * SPAN];
+        for (turn, x) in x.chunks(SPANS_AT_ONCE * SPAN).enumerate() {
+            let first = turn * SPANS_AT_ONCE;
             // SAFETY: the row is in use once by the caller's word; vectors lie inside the groups, whose length is a whole number of
             // them.
             unsafe {
-                let mut most = V::float(0.0);
-                for at in (0..x.len()).step_by(V::LANES) {
-                    let value = V::load(x.as_ptr().add(at));
-                    most = V::max(V::max(value, V::sub(V::float(0.0), value)), most);
+                for (span, x) in x.chunks(SPAN).enumerate() {
+                    let mut most = V::float(0.0);
+                    for at in (0..x.len()).step_by(V::LANES) {
+                        let value = V::load(x.as_ptr().add(at));
+                        most = V::max(V::max(value, V::sub(V::float(0.0), value)), most);
+                    }
+                    let inverse = V::float(self.scale(tile, token, first + span, V::most(most)));
+                    let bytes = bytes.as_mut_ptr().add(span * SPAN);
+                    for at in (0..x.len()).step_by(V::LANES) {
+                        V::store_narrow(V::mul(V::load(x.as_ptr().add(at)), inverse), bytes.add(at));
+                    }
                 }
-                let inverse = V::float(self.scale(tile, token, span, V::most(most)));
-                let mut bytes = [0; SPAN];
-                for at in (0..x.len()).step_by(V::LANES) {
-                    V::store_narrow(V::mul(V::load(x.as_ptr().add(at)), inverse), bytes.as_mut_ptr().add(at));
+                // Only now, behind all of them: a core waits for a load of what several stores still have.
+                for (span, x) in x.chunks(SPAN).enumerate() {
+                    let bytes = bytes.as_ptr().add(span * SPAN);
+                    for group in 0..x.len() / GROUP {
+                        let values = self.values(tile, token, (first + span) * (SPAN / GROUP) + group);
+                        *values = *bytes.add(group * GROUP).cast::<[i8; GROUP]>();
+                    }
+                    // Four columns at a time, then sixteen: a sum over the lanes of each sixteen would take longer than all else.
+                    let mut fours = [0.0; SPAN / 4];
+                    for at in (0..SPAN).step_by(4 * V::LANES) {
+                        let sums = V::dot(V::int(0), V::byte(1), V::load_bytes(bytes.add(at).cast()));
+                        V::store(V::to_float(sums), fours.as_mut_ptr().add(at / 4));
+                    }
+                    let mut sums = [0; SPAN / HALF];
+                    for (sum, [a, b, c, d]) in sums.iter_mut().zip(fours.as_chunks().0) {
+                        // Whole numbers of this size are exact.
+                        *sum = ((a + b) + (c + d)).to_int_unchecked();
+                    }
+                    self.correct(tile, token, first + span, &sums[..x.len() / HALF]);
                 }
-                for (group, bytes) in bytes[..x.len()].as_chunks::<GROUP>().0.iter().enumerate() {
-                    *self.values(tile, token, span * (SPAN / GROUP) + group) = *bytes;
-                }
-                // Four columns at a time, then sixteen: a sum over the lanes of each sixteen would take longer than all else.
-                let mut fours = [0.0; SPAN / 4];
-                for at in (0..SPAN).step_by(4 * V::LANES) {
-                    let sums = V::dot(V::int(0), V::byte(1), V::load_bytes(bytes.as_ptr().add(at).cast()));
-                    V::store(V::to_float(sums), fours.as_mut_ptr().add(at / 4));
-                }
-                // Whole numbers of this size are exact.
-                let mut sums = [0; SPAN / HALF];
-                for (sum, [a, b, c, d]) in sums.iter_mut().zip(fours.as_chunks().0) {
-                    *sum = ((a + b) + (c + d)) as i32;
-                }
-                self.correct(tile, token, span, &sums[..x.len() / HALF]);
             }
         }
     }
