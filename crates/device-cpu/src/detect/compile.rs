@@ -12,7 +12,7 @@ macro_rules! compile {
             use kauri_device::{Sequence, Weight, formula};
 
             use $crate::activation::{self, GROUP, Quantiser};
-            use $crate::aligned::Frame;
+            use $crate::aligned::in_whole_lines;
             use $crate::attend::{self, Task, Tile};
             use $crate::detect::{Compiled, Kernels, Strips};
             use $crate::floats::{self, Element, Numbers};
@@ -51,8 +51,7 @@ macro_rules! compile {
             /// The CPU has the instructions; the rest as [`product::strip`].
             $(#[target_feature(enable = $feature)])+
             unsafe fn strip<M: Multiply<$vector>>(product: &Product<'_>, number: usize, scratch: &mut product::Scratch) {
-                let frame = Frame::new();
-                frame.keep();
+                in_whole_lines!();
                 // SAFETY: the caller's contract is the same.
                 unsafe { product::strip::<$vector, M>(product, number, scratch, tiles::<M::Tiles>) };
             }
@@ -61,8 +60,7 @@ macro_rules! compile {
             /// The CPU has the instructions; the rest as [`product::tiles`].
             $(#[target_feature(enable = $feature)])+
             unsafe fn tiles<T: Tiles<$vector>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut product::Scratch) {
-                let frame = Frame::new();
-                frame.keep();
+                in_whole_lines!();
                 // SAFETY: the caller's contract is the same.
                 unsafe { product::tiles::<$vector, T>(product, part, ahead, scratch) };
             }
@@ -71,6 +69,7 @@ macro_rules! compile {
             /// The CPU has the instructions; the rest as [`product::finish`].
             $(#[target_feature(enable = $feature)])+
             unsafe fn finish(output: &Output<'_>, rows: &Range<usize>, tile: activation::Tile, scratch: &product::Scratch) {
+                in_whole_lines!();
                 // SAFETY: the caller's contract is the same.
                 unsafe { product::finish::<$vector>(output, rows, tile, scratch) };
             }
@@ -79,6 +78,7 @@ macro_rules! compile {
             /// The CPU has the instructions; no other use of the row of `token`.
             $(#[target_feature(enable = $feature)])+
             unsafe fn quantise(writer: &Quantiser<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+                in_whole_lines!();
                 // SAFETY: the caller's contract is the same.
                 unsafe { writer.quantise_with::<$vector>(tile, token, x) };
             }
@@ -87,14 +87,14 @@ macro_rules! compile {
             /// The CPU has the instructions; the rest as [`attend::tile`].
             $(#[target_feature(enable = $feature)])+
             unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut attend::Scratch) {
-                let frame = Frame::new();
-                frame.keep();
+                in_whole_lines!();
                 // SAFETY: the caller's contract is the same.
                 unsafe { attend::tile::<$vector>(task, tile, scratch) };
             }
 
             $(#[target_feature(enable = $feature)])+
             fn store(new: &New<'_>, head: HeadMut<'_>) {
+                in_whole_lines!();
                 // SAFETY: this function has the instructions.
                 unsafe { cache::store_with::<$vector>(new, head) };
             }
@@ -106,6 +106,7 @@ macro_rules! compile {
 
             $(#[target_feature(enable = $feature)])+
             fn activate(activation: Activation, gated: bool, gate: &mut [f32], up: &[f32]) {
+                in_whole_lines!();
                 // SAFETY: this function has the instructions.
                 unsafe { elementwise::activate::<$vector>(activation, gated, gate, up) };
             }
@@ -117,29 +118,34 @@ macro_rules! compile {
 
             $(#[target_feature(enable = $feature)])+
             fn convolve(task: &Convolve<'_>, kernels: Kernels, channels: Range<usize>) {
+                in_whole_lines!();
                 recurrent::convolve(task, kernels, channels);
             }
 
             $(#[target_feature(enable = $feature)])+
             fn scan(task: &Scan<'_>, sequence: &Sequence, head: usize) {
+                in_whole_lines!();
                 // SAFETY: this function has the instructions.
                 unsafe { recurrent::scan::<recurrent::Vectors<$vector>>(task, sequence, head) };
             }
 
             $(#[target_feature(enable = $feature)])+
             fn select(task: &Selection<'_>, sequence: &Sequence, strip: usize) {
+                in_whole_lines!();
                 // SAFETY: this function has the instructions.
                 unsafe { recurrent::select::<recurrent::Vectors<$vector>>(task, sequence, strip) };
             }
 
             $(#[target_feature(enable = $feature)])+
             fn delta(task: &Delta<'_>, sequence: &Sequence, head: usize) {
+                in_whole_lines!();
                 // SAFETY: this function has the instructions.
                 unsafe { recurrent::follow::<Delta<'_>, recurrent::Vectors<$vector>>(task, sequence, head) };
             }
 
             $(#[target_feature(enable = $feature)])+
             fn replace(task: &Replacement<'_>, sequence: &Sequence, head: usize) {
+                in_whole_lines!();
                 // SAFETY: this function has the instructions.
                 unsafe { recurrent::follow::<Replacement<'_>, recurrent::Vectors<$vector>>(task, sequence, head) };
             }

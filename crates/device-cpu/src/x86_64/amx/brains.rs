@@ -15,6 +15,7 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use crate::activation::{Activations, THIRDS, Tile, Writer, thirds};
+use crate::aligned::in_whole_lines;
 use crate::detect::{Packing, Strips};
 use crate::product::{
     self, Ahead, Fill, LANES_MAX, LINES, Line, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles,
@@ -41,6 +42,7 @@ pub const STRIPS: Strips = Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run
 /// The CPU has AMX; the rest as [`product::strip`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn strip(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
+    in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe {
         product::strip::<Beside, Brains>(product, number, scratch, tiles);
@@ -52,6 +54,7 @@ unsafe fn strip(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
 /// The CPU has AMX; the rest as [`product::tiles`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn tiles(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
+    in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe { product::tiles::<Beside, Brains>(product, part, ahead, scratch) };
 }
@@ -345,6 +348,7 @@ unsafe fn pick(a: __m512, b: __m512, places: &[i32; 16]) -> __m512 {
 /// No other use of the row of `token`; the CPU has the instructions of [`Beside`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub unsafe fn split(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32]) {
+    in_whole_lines!();
     const EIGHT: usize = 8;
     let (whole, rest) = x.as_chunks::<{ 2 * EIGHT }>();
     for (index, x) in whole.iter().enumerate() {

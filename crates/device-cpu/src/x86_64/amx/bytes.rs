@@ -19,6 +19,7 @@ use std::ops::Range;
 use kauri_formats::Quant;
 
 use crate::activation::{Activations, SPAN, Tile};
+use crate::aligned::in_whole_lines;
 use crate::detect::{Packing, Strips};
 use crate::panel::{self, Bytes, Form, GROUPS_MAX, Scales, Sink, Unpack};
 use crate::product::{self, Ahead, Fill, LANES_MAX, LINES, Line, Panel, Part, Product, Scratch, Tiles, offsets};
@@ -70,6 +71,7 @@ fn strips_of<U: Unpack>(tokens: usize) -> Strips {
 /// The CPU has AMX; the rest as [`product::strip`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
+    in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe {
         product::parts::<Beside, Folded<U>>(product, number, scratch, tiles::<Sums<U::Form>>);
@@ -81,6 +83,7 @@ unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut S
 /// The CPU has the instructions of [`Beside`]; the rest as [`product::strip`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn strip_of_few<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
+    in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe { product::strip::<Beside, Bytes<U>>(product, number, scratch, tiles::<panel::Sums<U::Form>>) };
 }
@@ -89,6 +92,7 @@ unsafe fn strip_of_few<U: Unpack>(product: &Product<'_>, number: usize, scratch:
 /// The CPU has AMX; the rest as [`product::tiles`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn tiles<T: Tiles<Beside>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
+    in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe { product::tiles::<Beside, T>(product, part, ahead, scratch) };
 }

@@ -16,6 +16,7 @@ use std::ops::Range;
 use kauri_formats::Quant;
 
 use crate::activation::{Activations, Correction, GROUP, Rows, SPAN, Tile};
+use crate::aligned::in_whole_lines;
 use crate::detect::{Packing, Strips};
 use crate::product::{self, Ahead, Expanded, Fill, LANES_MAX, Line, Panel, Part, Product, Scratch, Tiles, offsets};
 use crate::vector::Vector;
@@ -66,6 +67,7 @@ fn vectors(columns: usize, tokens: usize) -> Option<Strips> {
 /// The CPU has AMX; the rest as [`product::strip`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn strip(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
+    in_whole_lines!();
     let tokens = product.tokens.tokens;
     // SAFETY: the caller's contract is the same.
     unsafe {
@@ -84,6 +86,7 @@ unsafe fn strip(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
 /// The CPU has AMX; the rest as [`product::tiles`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 unsafe fn tiles(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
+    in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe { product::tiles::<Beside, Stored>(product, part, ahead, scratch) };
 }
