@@ -483,7 +483,7 @@ impl Quantiser<'_> {
                     }
                     let mut sums = [0; SPAN / HALF];
                     for (sum, [a, b, c, d]) in sums.iter_mut().zip(fours.as_chunks().0) {
-                        // Whole numbers of this size are exact.
+                        // Whole numbers, of at most sixteen bytes: exact, and within an integer.
                         *sum = ((a + b) + (c + d)).to_int_unchecked();
                     }
                     self.correct(tile, token, first + span, &sums[..x.len() / HALF]);

@@ -663,15 +663,19 @@ impl Output<'_> {
             for r in 0..R {
                 let bias = part_of::<V>(self.bias, rows.start + r * V::LANES, V::LANES);
                 let place = places.add(r * V::LANES);
-                if let Finish::Add(scale) = self.finish {
-                    for t in 0..T {
-                        let (sum, place) = (V::mul_add(sums[r][t], factor, bias), place.add(t * self.rows));
-                        V::store(V::mul_add(sum, V::float(scale), V::load(place)), place);
+                match self.finish {
+                    Finish::Store => {
+                        for t in 0..T {
+                            V::store(V::mul_add(sums[r][t], factor, bias), place.add(t * self.rows));
+                        }
                     }
-                } else {
-                    for t in 0..T {
-                        V::store(V::mul_add(sums[r][t], factor, bias), place.add(t * self.rows));
+                    Finish::Add(scale) => {
+                        for t in 0..T {
+                            let (sum, place) = (V::mul_add(sums[r][t], factor, bias), place.add(t * self.rows));
+                            V::store(V::mul_add(sum, V::float(scale), V::load(place)), place);
+                        }
                     }
+                    Finish::Activate(_) | Finish::Gate(_) => unreachable!("sums that are not plain"),
                 }
             }
         }

@@ -348,8 +348,8 @@ unsafe fn pick(a: __m512, b: __m512, places: &[i32; 16]) -> __m512 {
 /// No other use of the row of `token`; the CPU has the instructions of [`Beside`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub unsafe fn split(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32]) {
-    in_whole_lines!();
     const EIGHT: usize = 8;
+    in_whole_lines!();
     let (whole, rest) = x.as_chunks::<{ 2 * EIGHT }>();
     for (index, x) in whole.iter().enumerate() {
         // SAFETY: the places of eight pairs, in use once by the caller's word.
