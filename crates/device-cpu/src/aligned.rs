@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 use half::f16;
+use half::vec::HalfBitsVecExt;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
@@ -46,7 +47,8 @@ impl Zero for f16 {
     const ZERO: Self = Self::ZERO;
 
     fn zeros(count: usize) -> Vec<Self> {
-        vec![Self::ZERO; count]
+        // By their bits: a vector of this type itself is filled, and with it all the memory of a cache.
+        vec![0_u16; count].reinterpret_into()
     }
 }
 
@@ -138,6 +140,34 @@ mod tests {
             assert_eq!((floats.len(), floats.as_ptr() as usize % LINE_BYTES), (count, 0));
             floats.fill(1.0);
             assert!(bytes.iter().all(|&byte| byte == 0) && floats.iter().all(|&float| float == 1.0));
+        }
+    }
+
+    /// Bytes of memory that the process has touched.
+    #[cfg(target_os = "linux")]
+    fn resident_bytes() -> usize {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn zeros_take_no_memory_before_they_are_written() {
+        const BYTES: usize = 1 << 30;
+
+        fn touched<T: Zero>() -> usize {
+            let before = resident_bytes();
+            let zeros = Aligned::<T>::new(BYTES / size_of::<T>());
+            let touched = resident_bytes().saturating_sub(before);
+            assert_eq!(zeros.len() * size_of::<T>(), BYTES);
+            touched
+        }
+
+        // Other tests of the process take memory meanwhile, but not so much.
+        for (name, touched) in
+            [("u8", touched::<u8>()), ("i8", touched::<i8>()), ("f16", touched::<f16>()), ("f32", touched::<f32>())]
+        {
+            assert!(touched < BYTES / 2, "{name}: {touched} bytes were touched");
         }
     }
 }

@@ -20,7 +20,7 @@ use half::slice::HalfFloatSliceExt;
 use kauri_device::memory::Run;
 
 use super::{New, SIDE, copy_part, part_of};
-use crate::aligned::Aligned;
+use crate::aligned::{Aligned, Zero};
 use crate::pool::Disjoint;
 use crate::vector::Vector;
 
@@ -197,7 +197,7 @@ impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
         let (blocks, vectors) = (head_dim.div_ceil(BLOCK), heads * places);
         Self {
             keys: Aligned::new(vectors * blocks * P::BYTES),
-            key_scales: vec![f16::ZERO; vectors * blocks],
+            key_scales: f16::zeros(vectors * blocks),
             values: Aligned::new(vectors * blocks * P::BYTES),
             logarithms: vec![0.0; vectors],
             inverses: vec![0.0; vectors],
