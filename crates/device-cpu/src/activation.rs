@@ -1,5 +1,5 @@
 //! Activations as the kernels read them, a few tokens side by side: bytes with one scale for 128 neighbours for the integer kernel,
-//! numbers for the floating-point one, three brain floating-point numbers for tile registers.
+//! numbers for the floating-point one, or brain floating-point numbers where it multiplies pairs of them, three brain floating-point numbers for tile registers.
 //!
 //! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time; the
 //! last one has what is left. A tile is (columns / 32, tokens, 32), or (columns / 64, tokens, 64) for tile registers: the kernel walks it
@@ -7,6 +7,7 @@
 
 use half::bf16;
 
+use crate::aligned::Aligned;
 use crate::pool::Disjoint;
 use crate::product::{LANES_MAX, Line};
 use crate::vector::Vector;
@@ -38,6 +39,8 @@ pub const KINDS: usize = 4;
 pub struct Activations {
     /// As they are: (tokens, columns).
     numbers: Vec<Line>,
+    /// Rounded to brain floating-point numbers, their bits: (tokens, columns).
+    brains: Aligned<u16>,
     /// As [`thirds`]: (tiles, columns / 32, 3, 16, tokens of the tile).
     thirds: Vec<Line>,
     /// As bytes, 32 columns of a token together.
@@ -159,8 +162,9 @@ impl Activations {
     pub fn new(values: usize) -> Self {
         let lines = |words: usize| vec![Line([0; LANES_MAX]); words.div_ceil(LANES_MAX)];
         let (numbers, thirds) = (lines(values), lines(values.div_ceil(2) * THIRDS));
+        let brains = Aligned::new(values);
         let (bytes, tiles) = (Quantised::new(values, 0), Quantised::new(values, 1));
-        Self { numbers, thirds, bytes, tiles, kinds: [None; KINDS], columns: 0, begun: 0 }
+        Self { numbers, brains, thirds, bytes, tiles, kinds: [None; KINDS], columns: 0, begun: 0 }
     }
 
     /// Starts over with other tokens of so many columns, and with these corrections; only columns that are a multiple of 32 may be quantised.
@@ -189,6 +193,11 @@ impl Activations {
         &Line::floats(&self.numbers)[token * self.columns..(token + count) * self.columns]
     }
 
+    /// The brain floating-point numbers of so many tokens, one row after the other.
+    pub fn brains(&self, token: usize, count: usize) -> &[u16] {
+        &self.brains[token * self.columns..(token + count) * self.columns]
+    }
+
     /// The thirds of a tile: (columns / 32, 3, 16, tokens of the tile).
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub fn thirds(&self, tile: Tile) -> &[u32] {
@@ -212,6 +221,7 @@ impl Activations {
         let (kinds, columns) = (self.kinds, self.columns);
         Writer {
             numbers: Disjoint::new(Line::floats_mut(&mut self.numbers)),
+            brains: Disjoint::new(&mut self.brains),
             thirds: Disjoint::new(Line::words_mut(&mut self.thirds)),
             bytes: self.bytes.writer(kinds, columns),
             tiles: self.tiles.writer(kinds, columns),
@@ -300,6 +310,7 @@ impl<'a> View<'a> {
 /// All rows, to be written by several workers.
 pub struct Writer<'a> {
     numbers: Disjoint<'a, f32>,
+    brains: Disjoint<'a, u16>,
     thirds: Disjoint<'a, u32>,
     /// Bytes, 32 columns of a token together.
     pub bytes: Quantiser<'a>,
@@ -335,6 +346,27 @@ impl Writer<'_> {
         let start = token * self.columns;
         // SAFETY: the row is in use once by the caller's word.
         unsafe { self.numbers.slice(start..start + x.len()) }.copy_from_slice(x);
+    }
+
+    /// Rounds one row to brain floating-point numbers.
+    ///
+    /// # Safety
+    /// No other use of the row of `token`; the CPU has the instructions of `V`, and those have [`Vector::PAIRS`].
+    #[inline(always)]
+    pub unsafe fn round_with<V: Vector>(&self, token: usize, x: &[f32]) {
+        let start = token * self.columns;
+        // SAFETY: the row is in use once by the caller's word; whole vectors are read and written inside of it, and the rest in arrays.
+        unsafe {
+            let row = self.brains.slice(start..start + x.len());
+            let whole = x.len() / V::LANES * V::LANES;
+            for column in (0..whole).step_by(V::LANES) {
+                V::store_brains(V::load(x[column..].as_ptr()), row[column..].as_mut_ptr());
+            }
+            let (mut rest, mut rounded) = ([0.0; LANES_MAX], [0; LANES_MAX]);
+            rest[..x.len() - whole].copy_from_slice(&x[whole..]);
+            V::store_brains(V::load(rest.as_ptr()), rounded.as_mut_ptr());
+            row[whole..].copy_from_slice(&rounded[..x.len() - whole]);
+        }
     }
 
     /// The place of third number `third` of `count` pairs of values of a group of 32 columns, from pair `pair` on: each as many words behind

@@ -48,7 +48,15 @@ impl Zero for f16 {
 
     fn zeros(count: usize) -> Vec<Self> {
         // By their bits: a vector of this type itself is filled, and with it all the memory of a cache.
-        vec![0_u16; count].reinterpret_into()
+        u16::zeros(count).reinterpret_into()
+    }
+}
+
+impl Zero for u16 {
+    const ZERO: Self = 0;
+
+    fn zeros(count: usize) -> Vec<Self> {
+        vec![0; count]
     }
 }
 

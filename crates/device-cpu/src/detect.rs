@@ -106,10 +106,14 @@ pub(crate) struct Compiled {
     pub is_supported: fn() -> bool,
     /// The products of a storage type with rows of so many columns and about so many tokens, if it has a kernel.
     pub strips: fn(Quant, usize, usize) -> Option<Strips>,
+    /// Those of brain floating-point numbers with activations rounded to such, if the CPU multiplies both in pairs.
+    pub paired: Option<fn() -> Strips>,
     /// Takes the sums of a strip where they belong, under the contract of [`product::finish`].
     pub finish: Finisher,
     /// Quantises one row of activations, which nobody else uses.
     pub quantise: unsafe fn(&Quantiser<'_>, activation::Tile, usize, &[f32]),
+    /// Rounds one to brain floating-point numbers, under the same contract.
+    pub round: unsafe fn(&Writer<'_>, usize, &[f32]),
     /// Splits one into thirds, under the same contract.
     pub split: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
     /// One tile of attention, whose rows no other worker writes.
@@ -144,10 +148,12 @@ pub(crate) struct Compiled {
 static SCALAR: Compiled = Compiled {
     is_supported: || true,
     strips: |_, _, _| None,
+    paired: None,
     finish: |_, _, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
     quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
-    // SAFETY: the same.
+    round: |_, _, _| unreachable!("`strips` has none"),
+    // SAFETY: nobody else uses the row.
     split: |writer, tile, token, x| unsafe { writer.split(tile, token, x) },
     attend: attend::scalar,
     store: cache::store,
@@ -177,6 +183,8 @@ static SCALAR: Compiled = Compiled {
 pub struct Kernels {
     isa: Isa,
     compiled: &'static Compiled,
+    /// See [`Self::rounding`].
+    rounding: bool,
 }
 
 /// The products of one storage type.
@@ -202,6 +210,8 @@ pub(crate) enum Packing {
     Tiles(Option<Correction>),
     /// As they are.
     Numbers,
+    /// Rounded to brain floating-point numbers.
+    Brains,
     /// As three brain floating-point numbers each.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     Thirds,
@@ -213,6 +223,7 @@ impl Packing {
         match self {
             Self::Bytes(_) | Self::Tiles(_) => columns,
             Self::Numbers => columns * size_of::<f32>(),
+            Self::Brains => columns * size_of::<u16>(),
             Self::Thirds => columns * activation::THIRDS * size_of::<u16>(),
         }
     }
@@ -222,7 +233,7 @@ impl Packing {
         match self {
             Self::Bytes(correction) => Some(correction),
             Self::Tiles(correction) => correction,
-            Self::Numbers | Self::Thirds => None,
+            Self::Numbers | Self::Brains | Self::Thirds => None,
         }
     }
 }
@@ -231,7 +242,20 @@ impl Kernels {
     /// The kernels of `isa`, if this CPU has it.
     pub fn new(isa: Isa) -> Option<Self> {
         let compiled = isa.compiled()?;
-        (compiled.is_supported)().then_some(Self { isa, compiled })
+        (compiled.is_supported)().then_some(Self { isa, compiled, rounding: false })
+    }
+
+    /// The same, but that weights which are brain floating-point numbers meet activations rounded to such, as they met where the model was
+    /// trained, if this CPU multiplies both in pairs: half as many instructions, and nothing is widened. All other floating-point weights meet
+    /// activations as they are.
+    #[must_use]
+    pub fn rounding(self) -> Self {
+        Self { rounding: true, ..self }
+    }
+
+    /// Whether activations are rounded before they meet brain floating-point numbers.
+    pub fn rounds(self) -> bool {
+        self.rounding && self.compiled.paired.is_some()
     }
 
     /// The instruction set.
@@ -242,7 +266,8 @@ impl Kernels {
     /// The products of `quant` with rows of so many columns and about so many tokens, if it has a kernel: the same bits, and strips of
     /// as many rows, whatever the number of tokens.
     pub fn strips(self, quant: Quant, columns: usize, tokens: usize) -> Option<Strips> {
-        (self.compiled.strips)(quant, columns, tokens)
+        let paired = self.compiled.paired.filter(|_| self.rounding && quant == Quant::BF16);
+        paired.map(|strips| strips()).or_else(|| (self.compiled.strips)(quant, columns, tokens))
     }
 
     /// Quantises one row of a tile of activations.
@@ -252,6 +277,15 @@ impl Kernels {
     pub(crate) unsafe fn quantise(self, writer: &Quantiser<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.quantise)(writer, tile, token, x) };
+    }
+
+    /// Rounds one row of activations to brain floating-point numbers.
+    ///
+    /// # Safety
+    /// No other use of the row of `token`.
+    pub(crate) unsafe fn round(self, writer: &Writer<'_>, token: usize, x: &[f32]) {
+        // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
+        unsafe { (self.compiled.round)(writer, token, x) };
     }
 
     /// Splits one row of a tile of activations into thirds.

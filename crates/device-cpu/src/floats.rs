@@ -1,6 +1,7 @@
-//! The floating-point kernel: rows widened to `f32`, times activations as they are.
+//! The floating-point kernel: rows widened to `f32`, times activations as they are; or brain floating-point numbers in pairs, times
+//! activations rounded to such, where an instruction takes both.
 //!
-//! Here a lane is a column: a few rows are read as they are stored, side by side, and widened as they are read. Each sum has a vector of
+//! Here a lane is a column, or two: a few rows are read as they are stored, side by side, and widened as they are read. Each sum has a vector of
 //! its own, of every so many-th column in order, whose lanes are added up at the end: the same bits, however many rows and tokens are
 //! computed together.
 
@@ -15,47 +16,146 @@ use crate::detect::Packing;
 use crate::product::{Ahead, Fill, LANES_MAX, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles};
 use crate::vector::Vector;
 
+/// How numbers meet activations.
+pub trait Meet {
+    /// An activation.
+    type X: Copy + Default;
+    /// Neighbouring numbers, [`Self::EACH`] for each lane.
+    type Numbers<V: Vector>: Copy;
+    /// Columns of a lane.
+    const EACH: usize;
+    /// What activations are taken as.
+    const PACKING: Packing;
+
+    /// Those of so many tokens, one row after the other.
+    fn tokens(x: &Activations, token: usize, count: usize) -> &[Self::X];
+
+    /// Neighbouring ones of a token.
+    ///
+    /// # Safety
+    /// There is one for each column of each lane; the CPU has the instructions of `V`.
+    unsafe fn load<V: Vector>(from: *const Self::X) -> Self::Numbers<V>;
+
+    /// Adds their products to a sum.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    unsafe fn add<V: Vector>(weights: Self::Numbers<V>, x: Self::Numbers<V>, sum: V::Float) -> V::Float;
+}
+
+/// Widened, one in a lane, with activations as they are.
+pub struct One;
+
+impl Meet for One {
+    type X = f32;
+    type Numbers<V: Vector> = V::Float;
+    const EACH: usize = 1;
+    const PACKING: Packing = Packing::Numbers;
+
+    fn tokens(x: &Activations, token: usize, count: usize) -> &[f32] {
+        x.numbers(token, count)
+    }
+
+    #[inline(always)]
+    unsafe fn load<V: Vector>(from: *const f32) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn add<V: Vector>(weights: V::Float, x: V::Float, sum: V::Float) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::mul_add(weights, x, sum) }
+    }
+}
+
+/// Brain floating-point numbers as they are stored, two in a lane, with activations rounded to such.
+pub struct Pair;
+
+impl Meet for Pair {
+    type X = u16;
+    type Numbers<V: Vector> = V::Bytes;
+    const EACH: usize = 2;
+    const PACKING: Packing = Packing::Brains;
+
+    fn tokens(x: &Activations, token: usize, count: usize) -> &[u16] {
+        x.brains(token, count)
+    }
+
+    #[inline(always)]
+    unsafe fn load<V: Vector>(from: *const u16) -> V::Bytes {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::load_bytes(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn add<V: Vector>(weights: V::Bytes, x: V::Bytes, sum: V::Float) -> V::Float {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::dot_pairs(sum, weights, x) }
+    }
+}
+
 /// A floating-point number as it is stored.
 pub trait Element {
+    /// How it meets activations.
+    type Meet: Meet;
     /// Bytes of one.
     const BYTES: usize;
     /// What [`Self::load`] leaves out, of types that are multiplied with scales apart.
     const LEFT_OUT: Option<f32> = None;
 
-    /// Neighbouring numbers of a row, one for each lane, widened, and divided by [`Self::LEFT_OUT`].
+    /// Neighbouring numbers of a row, for each lane; times `scale` if they have one, which has [`Self::LEFT_OUT`] in it.
     ///
     /// # Safety
     /// So many are stored there; the CPU has the instructions of `V`.
-    unsafe fn load<V: Vector>(from: *const u8) -> V::Float;
+    unsafe fn load<V: Vector>(from: *const u8, scale: V::Float) -> <Self::Meet as Meet>::Numbers<V>;
 }
 
 impl Element for f32 {
+    type Meet = One;
     const BYTES: usize = 4;
 
     #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8, _: V::Float) -> V::Float {
         // SAFETY: the caller's contract is the same.
         unsafe { V::load(from.cast()) }
     }
 }
 
 impl Element for f16 {
+    type Meet = One;
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8, _: V::Float) -> V::Float {
         // SAFETY: the caller's contract is the same.
         unsafe { V::load_half(from.cast()) }
     }
 }
 
 impl Element for bf16 {
+    type Meet = One;
     const BYTES: usize = 2;
 
     #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8, _: V::Float) -> V::Float {
         // SAFETY: the caller's contract is the same.
         unsafe { V::load_brain(from.cast()) }
+    }
+}
+
+/// A brain floating-point number that is multiplied beside its neighbour: twice as many products an instruction, where weights need not be
+/// widened. Activations keep eight bits, as they have where such models are trained.
+pub struct Paired;
+
+impl Element for Paired {
+    type Meet = Pair;
+    const BYTES: usize = 2;
+
+    #[inline(always)]
+    unsafe fn load<V: Vector>(from: *const u8, _: V::Float) -> V::Bytes {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::load_bytes(from) }
     }
 }
 
@@ -63,13 +163,14 @@ impl Element for bf16 {
 pub struct E4m3;
 
 impl Element for E4m3 {
+    type Meet = One;
     const BYTES: usize = 1;
     // The exponent of half precision begins eight powers of two lower.
     const LEFT_OUT: Option<f32> = Some(256.0);
 
     /// A sign, and seven bits that are the upper ones of a number in half precision, so that those under the normal ones need no care.
     #[inline(always)]
-    unsafe fn load<V: Vector>(from: *const u8) -> V::Float {
+    unsafe fn load<V: Vector>(from: *const u8, scale: V::Float) -> V::Float {
         let mut halves = [f16::ZERO; LANES_MAX];
         for (lane, half) in halves.iter_mut().enumerate().take(V::LANES) {
             // SAFETY: there is a code for each lane by the caller's word.
@@ -77,7 +178,7 @@ impl Element for E4m3 {
             *half = f16::from_bits((code & 0x80) << 8 | (code & 0x7f) << 7);
         }
         // SAFETY: the array holds a vector; the rest is the caller's contract.
-        unsafe { V::load_half(halves.as_ptr()) }
+        unsafe { V::mul(V::load_half(halves.as_ptr()), scale) }
     }
 }
 
@@ -137,8 +238,10 @@ pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
 const HEIGHT: usize = 16;
 /// Those of them that the only token meets side by side: as many sums that do not wait for each other.
 const ROWS: usize = 4;
-/// Columns between two times that weights are asked for. Tiles of scales are whole ones.
+/// Columns between two times that weights are asked for; twice as many where a lane has two. Tiles of scales are whole ones.
 const RUN: usize = 32;
+/// Most columns of a vector: two of each lane.
+const VECTOR_MAX: usize = 2 * LANES_MAX;
 /// Most tokens of a tile.
 const TOKENS: usize = 12;
 /// Most tokens that are computed together.
@@ -146,7 +249,7 @@ const TOGETHER: usize = 6;
 
 impl<V: Vector, E: Element> Fill<V> for Numbers<E> {
     type Tiles = Self;
-    const PACKING: Packing = Packing::Numbers;
+    const PACKING: Packing = E::Meet::PACKING;
     // Whole rows: a sum stays in its vector.
     const COLUMNS: usize = usize::MAX;
     const COLUMNS_FOR_FEW: usize = usize::MAX;
@@ -177,14 +280,8 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         let mut sums = [0.0; HEIGHT];
         // SAFETY: the strip has the rows, and `x` an activation for each column; the array holds so many vectors.
         unsafe {
-            for first in (0..HEIGHT).step_by(ROWS) {
-                let rows = Rows::<E, ROWS>::new(stored, row_bytes, scales, first);
-                let ahead = ahead.share::<V>(first..first + ROWS, HEIGHT);
-                let total = rows.meet::<V, 1>(x.numbers(tile.token, 1), ahead);
-                for (sum, [total]) in sums[first..first + ROWS].iter_mut().zip(total) {
-                    *sum = V::sum(total);
-                }
-            }
+            let strip = Strip::<E> { stored, row_bytes, scales, x: E::Meet::tokens(x, tile.token, 1), ahead };
+            strip.add_rows::<V, ROWS, 1>(&mut sums);
             let mut total = [[V::float(0.0); T]; R];
             for (r, total) in total.iter_mut().enumerate() {
                 total[0] = V::load(sums[r * V::LANES..].as_ptr());
@@ -210,17 +307,18 @@ impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
             let count = left.div_ceil(left.div_ceil(TOGETHER));
             let ahead = ahead.share::<V>(slot..slot + count, tile.width);
             let place = (tile.token + slot - product.tokens.first) * HEIGHT;
-            let (x, sums) = (product.x.numbers(tile.token + slot, count), &mut scratch.sums[place..][..count * HEIGHT]);
-            let strip = Strip { stored, row_bytes, scales, x, ahead };
+            let x = E::Meet::tokens(product.x, tile.token + slot, count);
+            let sums = &mut scratch.sums[place..][..count * HEIGHT];
+            let strip = Strip::<E> { stored, row_bytes, scales, x, ahead };
             // SAFETY: the strip has the rows, and `x` the activations of so many tokens; the rest is the caller's contract.
             unsafe {
                 match count {
-                    1 => strip.add::<V, E, 1>(sums),
-                    2 => strip.add::<V, E, 2>(sums),
-                    3 => strip.add::<V, E, 3>(sums),
-                    4 => strip.add::<V, E, 4>(sums),
-                    5 => strip.add::<V, E, 5>(sums),
-                    6 => strip.add::<V, E, 6>(sums),
+                    1 => strip.add::<V, 1>(sums),
+                    2 => strip.add::<V, 2>(sums),
+                    3 => strip.add::<V, 3>(sums),
+                    4 => strip.add::<V, 4>(sums),
+                    5 => strip.add::<V, 5>(sums),
+                    6 => strip.add::<V, 6>(sums),
                     other => unreachable!("{other} tokens"),
                 }
             }
@@ -230,29 +328,29 @@ impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
 }
 
 /// The rows of a strip, and a few tokens that meet them.
-struct Strip<'a> {
+struct Strip<'a, E: Element> {
     stored: &'a [u8],
     row_bytes: usize,
     scales: RowScales<'a>,
     /// (tokens, columns).
-    x: &'a [f32],
+    x: &'a [<E::Meet as Meet>::X],
     ahead: Ahead,
 }
 
-impl Strip<'_> {
+impl<E: Element> Strip<'_, E> {
     /// Writes the products to the tokens' sums: (tokens, rows of a whole strip).
     ///
     /// # Safety
     /// There are `T` tokens; the CPU has the instructions of `V`.
     #[inline(always)]
-    unsafe fn add<V: Vector, E: Element, const T: usize>(&self, sums: &mut [f32]) {
+    unsafe fn add<V: Vector, const T: usize>(&self, sums: &mut [f32]) {
         // SAFETY: the caller's contract is the same.
         unsafe {
             // Beside the sums, the registers have to hold the rows' weights and the activations of a token.
             if const { 4 * T + 4 < V::REGISTERS } {
-                self.add_rows::<V, E, 4, T>(sums);
+                self.add_rows::<V, 4, T>(sums);
             } else {
-                self.add_rows::<V, E, 2, T>(sums);
+                self.add_rows::<V, 2, T>(sums);
             }
         }
     }
@@ -262,7 +360,7 @@ impl Strip<'_> {
     /// # Safety
     /// As [`Self::add`].
     #[inline(always)]
-    unsafe fn add_rows<V: Vector, E: Element, const R: usize, const T: usize>(&self, sums: &mut [f32]) {
+    unsafe fn add_rows<V: Vector, const R: usize, const T: usize>(&self, sums: &mut [f32]) {
         for first in (0..self.stored.len() / self.row_bytes).step_by(R) {
             let ahead = self.ahead.share::<V>(first..first + R, HEIGHT);
             let rows = Rows::<E, R>::new(self.stored, self.row_bytes, self.scales, first);
@@ -305,50 +403,52 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
     /// # Safety
     /// The rows are there; the CPU has the instructions of `V`.
     #[inline(always)]
-    unsafe fn meet<V: Vector, const T: usize>(&self, x: &[f32], mut ahead: Ahead) -> [[V::Float; T]; R] {
+    unsafe fn meet<V: Vector, const T: usize>(
+        &self,
+        x: &[<E::Meet as Meet>::X],
+        mut ahead: Ahead,
+    ) -> [[V::Float; T]; R] {
         assert!(x.len() == T * self.columns, "rows of activations");
+        let (vector, run) = const { (V::LANES * E::Meet::EACH, RUN * E::Meet::EACH) };
         const { assert!(RUN.is_multiple_of(V::LANES), "whole vectors") };
         let (columns, x) = (self.columns, x.as_ptr());
-        let each = ahead.each(columns.div_ceil(RUN));
+        let each = ahead.each(columns.div_ceil(run));
         // SAFETY: rows and activations have the columns.
         unsafe {
             let mut total = [[V::float(0.0); T]; R];
             let mut starts = self.starts;
-            for first in (0..columns / RUN * RUN).step_by(RUN) {
+            for first in (0..columns / run * run).step_by(run) {
                 ahead.ask::<V>(each);
                 let scales = self.scales_at::<V>(first);
                 for number in 0..const { RUN / V::LANES } {
-                    let column = first + number * V::LANES;
-                    let mut weights = [V::float(0.0); R];
+                    let column = first + number * vector;
+                    let mut weights = [E::load::<V>(starts[0], scales[0]); R];
                     for row in 0..R {
-                        weights[row] = scaled::<V, E>(starts[row], scales[row]);
-                        starts[row] = starts[row].add(V::LANES * E::BYTES);
+                        weights[row] = E::load::<V>(starts[row], scales[row]);
+                        starts[row] = starts[row].add(vector * E::BYTES);
                     }
                     for t in 0..T {
-                        let x = V::load(x.add(t * columns + column));
+                        let x = E::Meet::load::<V>(x.add(t * columns + column));
                         for row in 0..R {
-                            total[row][t] = V::mul_add(weights[row], x, total[row][t]);
+                            total[row][t] = E::Meet::add::<V>(weights[row], x, total[row][t]);
                         }
                     }
                 }
             }
-            let scales = self.scales_at::<V>(columns / RUN * RUN);
-            for first in (columns / RUN * RUN..columns).step_by(V::LANES) {
+            let scales = self.scales_at::<V>(columns / run * run);
+            for first in (columns / run * run..columns).step_by(vector) {
                 // Zeros behind the end.
-                let count = V::LANES.min(columns - first);
-                let mut tokens = [V::float(0.0); T];
+                let count = vector.min(columns - first);
                 for t in 0..T {
-                    let mut values = [0.0f32; LANES_MAX];
+                    let mut values = [<E::Meet as Meet>::X::default(); VECTOR_MAX];
                     x.add(t * columns + first).copy_to_nonoverlapping(values.as_mut_ptr(), count);
-                    tokens[t] = V::load(values.as_ptr());
-                }
-                for row in 0..R {
-                    let mut stored = [0u32; LANES_MAX];
-                    let bytes = stored.as_mut_ptr().cast::<u8>();
-                    self.starts[row].add(first * E::BYTES).copy_to_nonoverlapping(bytes, count * E::BYTES);
-                    let weights = scaled::<V, E>(bytes, scales[row]);
-                    for t in 0..T {
-                        total[row][t] = V::mul_add(weights, tokens[t], total[row][t]);
+                    let x = E::Meet::load::<V>(values.as_ptr());
+                    for row in 0..R {
+                        let mut stored = [0u32; LANES_MAX];
+                        let bytes = stored.as_mut_ptr().cast::<u8>();
+                        self.starts[row].add(first * E::BYTES).copy_to_nonoverlapping(bytes, count * E::BYTES);
+                        let weights = E::load::<V>(bytes, scales[row]);
+                        total[row][t] = E::Meet::add::<V>(weights, x, total[row][t]);
                     }
                 }
             }
@@ -375,18 +475,5 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
             }
             scales
         }
-    }
-}
-
-/// Some of a row's numbers, times their scale if they have one.
-///
-/// # Safety
-/// As [`Element::load`].
-#[inline(always)]
-unsafe fn scaled<V: Vector, E: Element>(from: *const u8, scale: V::Float) -> V::Float {
-    // SAFETY: the caller's contract is the same.
-    unsafe {
-        let numbers = E::load::<V>(from);
-        if E::LEFT_OUT.is_some() { V::mul(numbers, scale) } else { numbers }
     }
 }

@@ -241,17 +241,18 @@ fn pack<I: Iterator<Item = Strips>>(
 ) {
     let (kernels, tokens) = (scratch.kernels, x.tokens);
     // The widest tiles of each packing: all kernels of one have the same.
-    let (mut bytes, mut tiles, mut numbers, mut thirds) = (None, None, None, None);
+    let (mut bytes, mut tiles, mut numbers, mut brains, mut thirds) = (None, None, None, None, None);
     for strips in strips() {
         let widest = match strips.packing {
             Packing::Bytes(_) => &mut bytes,
             Packing::Tiles(_) => &mut tiles,
             Packing::Numbers => &mut numbers,
+            Packing::Brains => &mut brains,
             Packing::Thirds => &mut thirds,
         };
         *widest = Some(strips.tokens);
     }
-    if bytes.or(tiles).or(numbers).or(thirds).is_none() {
+    if bytes.or(tiles).or(numbers).or(brains).or(thirds).is_none() {
         return;
     }
     scratch.activations.begin(tokens, columns, strips().filter_map(|strips| strips.packing.correction()));
@@ -274,6 +275,9 @@ fn pack<I: Iterator<Item = Strips>>(
                 }
                 if numbers.is_some() {
                     writer.keep(token, x);
+                }
+                if brains.is_some() {
+                    kernels.round(&writer, token, x);
                 }
                 if let Some(widest) = thirds {
                     kernels.split(&writer, rows.tile_of(token, widest), token, x);

@@ -279,7 +279,8 @@ impl Memory for Cpu {
 
     /// Instruction sets round differently where they add in lanes; the layout is the same for all.
     fn arithmetic(&self) -> String {
-        format!("cpu {} {REVISION}", self.isa().name())
+        let rounding = if self.products.kernels().rounds() { " rounding" } else { "" };
+        format!("cpu {}{rounding} {REVISION}", self.isa().name())
     }
 }
 

@@ -36,11 +36,14 @@ pub unsafe trait Vector: Copy {
     const NEAR: bool = false;
     /// Whether blocks that are not whole words are read [eight at a time](crate::panel::eight).
     const EIGHTS: bool = false;
-    /// Whether the only token meets blocks of signed bytes row by row: by [`Self::pair_sums`], [`Self::block_sums`] and [`Self::turned`].
+    /// Whether the only token meets numbers row by row, and blocks of signed bytes: those by [`Self::pair_sums`], [`Self::block_sums`] and
+    /// [`Self::turned`].
     const ROW_BY_ROW: bool = false;
     /// Whether the only token meets long blocks in a loop of a few turns, where that is shorter code: some CPUs run four thousand bytes of it at
     /// half their speed, or not, by where the file of the program happens to lie in memory.
     const IN_TURNS: bool = false;
+    /// Whether there are [`Self::dot_pairs`] and [`Self::store_brains`].
+    const PAIRS: bool = false;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.
@@ -186,6 +189,18 @@ pub unsafe trait Vector: Copy {
     unsafe fn dot_low(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
     /// The same of signed bytes, for `x` from -127 on.
     unsafe fn dot_signed(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
+
+    /// Adds, in each lane, the products of its two brain floating-point numbers with two of `x`; what is too small for a normal number is zero.
+    #[inline(always)]
+    unsafe fn dot_pairs(_sum: Self::Float, _weights: Self::Bytes, _x: Self::Bytes) -> Self::Float {
+        unreachable!("`PAIRS` says so")
+    }
+
+    /// The nearest brain floating-point numbers, their bits to memory; what is too small for a normal number is zero.
+    #[inline(always)]
+    unsafe fn store_brains(_value: Self::Float, _to: *mut u16) {
+        unreachable!("`PAIRS` says so")
+    }
 
     /// The same of so few columns and so small weights that two sums of sixteen bits hold those of each row: see [`halves_max`]. Such a sum
     /// begins with zero and ends with [`Self::halves_added`].

@@ -31,13 +31,13 @@ pub enum DeviceChoice {
 
 /// What of a device was asked for.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(any(feature = "cuda", feature = "wgpu")), expect(dead_code, reason = "some of it only a GPU heeds"))]
 pub(crate) struct Asked {
     pub(crate) choice: DeviceChoice,
     pub(crate) isa: Option<Isa>,
     /// Already counted: see [`threads`].
     pub(crate) threads: usize,
-    /// Whether a GPU, too, is to compute each output in one order whoever shares the batch, as a CPU does.
+    /// Whether a GPU, too, is to compute each output in one order whoever shares the batch, as a CPU does; and a CPU in single precision what
+    /// meets floating-point weights.
     pub(crate) exact: bool,
     /// What of the model a GPU is to have.
     pub(crate) part: Part,
@@ -63,7 +63,7 @@ const STEP_TOKENS_ON_GPU: u32 = 2048;
 
 /// A model on the chosen device.
 pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
-    let Asked { choice, isa, threads, part, notice, .. } = asked;
+    let Asked { choice, isa, part, notice, .. } = asked;
     let none = part == Part::Asked(Placement::Last(0));
     match choice {
         DeviceChoice::Auto => {
@@ -85,9 +85,9 @@ pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result
                 }
                 Part::Asked(Placement::Last(0)) | Part::Foreseen(_) => {}
             }
-            cpu(isa, threads, shape, plan)
+            cpu(asked, shape, plan)
         }
-        DeviceChoice::Cuda | DeviceChoice::Wgpu if none => cpu(isa, threads, shape, plan),
+        DeviceChoice::Cuda | DeviceChoice::Wgpu if none => cpu(asked, shape, plan),
         DeviceChoice::Cpu if matches!(part, Part::Asked(Placement::Last(1..))) => {
             Err(Error::NoDevice("a CPU has no GPU layers; leave --gpu-layers or --device cpu out".to_owned()))
         }
@@ -95,19 +95,21 @@ pub(crate) fn executor(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result
             let what = "a CPU that is alone has all experts; leave --cpu-experts or --device cpu out";
             Err(Error::NoDevice(what.to_owned()))
         }
-        DeviceChoice::Cpu => cpu(isa, threads, shape, plan),
+        DeviceChoice::Cpu => cpu(asked, shape, plan),
         DeviceChoice::Cuda => cuda::executor(asked, &shape, plan),
         DeviceChoice::Wgpu => wgpu::executor(asked, &shape, plan),
     }
 }
 
-fn cpu(isa: Option<Isa>, threads: usize, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
-    Ok(Box::new(CpuExecutor::new(shape, plan, kernels(isa)?, threads)?))
+fn cpu(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executor>, Error> {
+    Ok(Box::new(CpuExecutor::new(shape, plan, kernels(asked)?, asked.threads)?))
 }
 
-fn kernels(isa: Option<Isa>) -> Result<Kernels, Error> {
+fn kernels(Asked { isa, exact, .. }: Asked) -> Result<Kernels, Error> {
     let wanted = isa.unwrap_or_else(Isa::best);
-    Kernels::new(wanted).ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))
+    let kernels = Kernels::new(wanted)
+        .ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))?;
+    Ok(if exact { kernels } else { kernels.rounding() })
 }
 
 /// A model on a GPU that `stage` makes: whole, or what of it the GPU is to have, with the rest on the CPU.
@@ -166,7 +168,7 @@ fn by_layers<S: Stage + 'static>(
     let (back, ends) = split::part(shape, front..shape.blocks.len());
     let back = stage(&back, ends, plan)?;
     let (part, ends) = split::part(shape, 0..front);
-    let part = CpuExecutor::part(part, ends, plan, kernels(asked.isa)?, asked.threads)?;
+    let part = CpuExecutor::part(part, ends, plan, kernels(asked)?, asked.threads)?;
     Ok(Box::new(Split::new(shape, vec![(Box::new(part), front), (Box::new(back), layers)])))
 }
 
@@ -184,7 +186,7 @@ fn without_experts<S: Stage + 'static>(
     let plan = Plan { ring: None, ..plan };
     let (rest, experts) = apart::parts(shape, layers);
     let rest = stage(&rest, Ends::BOTH, plan)?;
-    let experts = CpuExecutor::part(experts, Ends::NONE, plan, kernels(asked.isa)?, asked.threads)?;
+    let experts = CpuExecutor::part(experts, Ends::NONE, plan, kernels(asked)?, asked.threads)?;
     Ok(Box::new(Apart::new(shape, Box::new(rest), Box::new(experts), layers)))
 }
 

@@ -152,6 +152,7 @@ struct Setup {
     weights: &'static str,
     cache: CacheType,
     isa: Isa,
+    rounding: bool,
 }
 
 /// A model on the CPU, and how much of its cache a sequence gets.
@@ -191,12 +192,17 @@ fn setups() -> (Vec<Setup>, Vec<u32>) {
     ];
     for (weights, shape, cache) in kinds {
         let isas = [Isa::Avx512].into_iter().filter(|isa| isa.is_supported());
-        setups.extend(isas.map(|isa| Setup { shape: shape.clone(), weights, cache, isa }));
+        setups.extend(isas.map(|isa| Setup { shape: shape.clone(), weights, cache, isa, rounding: false }));
+    }
+    // Where a CPU multiplies BF16 in pairs, for what it rounds; elsewhere once more what is above.
+    if Isa::Avx512.is_supported() {
+        let shape = converted(&stored, Quant::BF16);
+        setups.push(Setup { shape, weights: "BF16", cache: CacheType::F32, isa: Isa::Avx512, rounding: true });
     }
     // The formulas take a hundred times as long, and are one loop for every type of weights.
     for (weights, mut shape) in [("Q4_K_M", stored), ("experts' Q4_K_M", mixed), ("latent Q8_0", latent)] {
         shape.blocks.truncate(1);
-        setups.push(Setup { shape, weights, cache: CacheType::F16, isa: Isa::Scalar });
+        setups.push(Setup { shape, weights, cache: CacheType::F16, isa: Isa::Scalar, rounding: false });
     }
     (setups, tokens)
 }
@@ -227,6 +233,7 @@ impl Setup {
             ring: None,
         };
         let kernels = Kernels::new(self.isa).expect("supported, as was asked before");
+        let kernels = if self.rounding { kernels.rounding() } else { kernels };
         let executor = CpuExecutor::new(self.shape.clone(), plan, kernels, threads).expect("room for a small model");
         Model { executor, sequence_pages }
     }
@@ -264,6 +271,7 @@ impl Model {
 
 impl std::fmt::Display for Setup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} weights, {:?} cache, {}", self.weights, self.cache, self.isa.name())
+        let rounding = if self.rounding { ", rounding" } else { "" };
+        write!(f, "{} weights, {:?} cache, {}{rounding}", self.weights, self.cache, self.isa.name())
     }
 }

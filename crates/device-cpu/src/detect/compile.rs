@@ -11,16 +11,17 @@ macro_rules! compile {
             use kauri_arch::{Activation, Norm};
             use kauri_device::{Sequence, Weight, formula};
 
-            use $crate::activation::{self, GROUP, Quantiser};
+            use $crate::activation::{self, GROUP, Quantiser, Writer};
             use $crate::aligned::in_whole_lines;
             use $crate::attend::{self, Task, Tile};
             use $crate::detect::{Compiled, Kernels, Strips};
-            use $crate::floats::{self, Element, Numbers};
+            use $crate::floats::{self, Element, Numbers, Paired};
             use $crate::panel::{Bytes, Unpack};
             use $crate::product::{self, Ahead, Multiply, Output, Part, Product, Tiles};
             use $crate::cache::{self, HeadMut, New};
             use $crate::elementwise::{self, Turn};
             use $crate::quant;
+            use $crate::vector::Vector;
             use $crate::recurrent::{self, Convolve, Delta, Replacement, Scan, Selection};
 
             /// Finds the kernel of a storage type.
@@ -81,6 +82,14 @@ macro_rules! compile {
                 in_whole_lines!();
                 // SAFETY: the caller's contract is the same.
                 unsafe { writer.quantise_with::<$vector>(tile, token, x) };
+            }
+
+            /// # Safety
+            /// The CPU has the instructions, and a kernel that takes activations so; no other use of the row of `token`.
+            $(#[target_feature(enable = $feature)])+
+            unsafe fn round(writer: &Writer<'_>, token: usize, x: &[f32]) {
+                // SAFETY: the caller's contract is the same.
+                unsafe { writer.round_with::<$vector>(token, x) };
             }
 
             /// # Safety
@@ -171,8 +180,10 @@ macro_rules! compile {
                     let bytes = quant::visit(quant, Strip).filter(|_| columns.is_multiple_of(GROUP));
                     bytes.or_else(|| floats::visit(quant, Strip))
                 },
+                paired: if <$vector as Vector>::PAIRS { Some(strips::<Numbers<Paired>>) } else { None },
                 finish,
                 quantise,
+                round,
                 // SAFETY: nobody else uses the row.
                 split: |writer, tile, token, x| unsafe { writer.split(tile, token, x) },
                 attend,

@@ -7,21 +7,23 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __cpuid, __m128i, __m512, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_NTA,
-    _MM_HINT_T1, _mm_cvtsi32_si128, _mm_insert_epi32, _mm_loadu_si128, _mm_prefetch, _mm_setzero_si128,
-    _mm_storeu_si128, _mm256_castsi128_si256, _mm256_inserti128_si256, _mm256_loadu_si256, _mm512_add_epi32,
-    _mm512_add_ps, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi128_si512, _mm512_castsi256_si512,
-    _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32,
-    _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps,
-    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4,
-    _mm512_inserti64x4, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_maskz_mov_ps,
-    _mm512_maskz_set1_epi8, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_reduce_add_ps,
-    _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_set4_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_i32x4, _mm512_slli_epi32,
-    _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi8_mask,
-    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    __cpuid, __m128i, __m256bh, __m256i, __m512, __m512bh, __m512i, _CMP_NLT_UQ, _MM_FROUND_NO_EXC,
+    _MM_FROUND_TO_NEAREST_INT, _MM_HINT_NTA, _MM_HINT_T1, _mm_cvtsi32_si128, _mm_insert_epi32, _mm_loadu_si128,
+    _mm_prefetch, _mm_setzero_si128, _mm_storeu_si128, _mm256_castsi128_si256, _mm256_inserti128_si256,
+    _mm256_loadu_si256, _mm256_storeu_si256, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_broadcast_i32x4,
+    _mm512_castsi128_si512, _mm512_castsi256_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_epi16,
+    _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh, _mm512_cvtph_ps, _mm512_cvtps_epi32,
+    _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32,
+    _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_inserti64x4, _mm512_loadu_ps,
+    _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps,
+    _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setzero_si512,
+    _mm512_shuffle_epi8, _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_srli_epi32, _mm512_storeu_ps,
+    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_test_epi8_mask, _mm512_unpackhi_epi32,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 use std::marker::PhantomData;
+use std::mem::transmute;
 
 use half::{bf16, f16};
 
@@ -42,6 +44,8 @@ pub trait Reads: Copy {
     const HALVES: bool;
     /// [`Vector::ROW_BY_ROW`].
     const ROWS: bool;
+    /// [`Vector::PAIRS`]: the CPUs have AVX-512 BF16, too.
+    const PAIRS: bool;
 }
 
 /// In several streams, a strip before, into the second-level cache: Intel's CPUs read weights that are asked for line by line at a third of the
@@ -55,6 +59,7 @@ impl Reads for Apart {
     const SHORT: bool = false;
     const HALVES: bool = false;
     const ROWS: bool = false;
+    const PAIRS: bool = false;
 }
 
 /// In the order of memory, a strip before, into the second-level cache: AMD's CPUs of family 25 (Zen 4) wait for few lines of the first-level
@@ -68,6 +73,7 @@ impl Reads for InOrder {
     const SHORT: bool = true;
     const HALVES: bool = true;
     const ROWS: bool = true;
+    const PAIRS: bool = true;
 }
 
 /// In the order of memory, a few rows before, into the first-level cache: AMD's CPUs from family 26 (Zen 5) on.
@@ -80,13 +86,14 @@ impl Reads for InOrderNear {
     const SHORT: bool = true;
     const HALVES: bool = false;
     const ROWS: bool = false;
+    const PAIRS: bool = true;
 }
 
 /// AVX-512 F, BW, VL and VNNI. `WHOLE`: beside tiles.
 #[derive(Clone, Copy)]
 pub struct Avx512<R, const WHOLE: bool = false>(PhantomData<R>);
 
-// SAFETY: the methods use instructions of AVX-512 F, BW and VNNI only, which the type stands for; memory is touched as the
+// SAFETY: the methods use instructions of AVX-512 F, BW and VNNI only, and of BF16 where `PAIRS` says so, which the type stands for; memory is touched as the
 // trait says: `LANES` elements at the given pointers.
 unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const LANES: usize = 16;
@@ -101,6 +108,7 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const EIGHTS: bool = R::SHORT;
     const IN_TURNS: bool = R::SHORT;
     const ROW_BY_ROW: bool = R::ROWS;
+    const PAIRS: bool = R::PAIRS;
     type Float = __m512;
     type Int = __m512i;
     type Bytes = __m512i;
@@ -417,6 +425,21 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     }
 
     #[inline(always)]
+    unsafe fn dot_pairs(sum: __m512, weights: __m512i, x: __m512i) -> __m512 {
+        assert!(R::PAIRS, "AVX-512 BF16");
+        // SAFETY: both are 64 bytes, and any bits make a number.
+        let (weights, x) = (transmute::<__m512i, __m512bh>(weights), transmute::<__m512i, __m512bh>(x));
+        _mm512_dpbf16_ps(sum, weights, x)
+    }
+
+    #[inline(always)]
+    unsafe fn store_brains(value: __m512, to: *mut u16) {
+        assert!(R::PAIRS, "AVX-512 BF16");
+        // SAFETY: both are 32 bytes, and any bits make an integer.
+        _mm256_storeu_si256(to.cast(), transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(value)));
+    }
+
+    #[inline(always)]
     unsafe fn dot_low(sum: __m512i, weights: __m512i, x: __m512i) -> __m512i {
         Self::dot(sum, weights, x)
     }
@@ -520,7 +543,9 @@ pub fn kernels() -> &'static Compiled {
     }
     // Bits 8 to 11, and what 20 to 27 add to them where they are all set.
     let version = __cpuid(1).eax;
-    if (version >> 8 & 0xf) + (version >> 20 & 0xff) <= ZEN_4 { &IN_ORDER_KERNELS } else { &NEAR_KERNELS }
+    let family = (version >> 8 & 0xf) + (version >> 20 & 0xff);
+    let kernels = if family <= ZEN_4 { &IN_ORDER_KERNELS } else { &NEAR_KERNELS };
+    if (kernels.is_supported)() { kernels } else { &KERNELS }
 }
 
 compile! {
@@ -530,10 +555,10 @@ compile! {
 
 compile! {
     /// For AMD's CPUs up to Zen 4.
-    static IN_ORDER_KERNELS: Avx512<InOrder> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+    static IN_ORDER_KERNELS: Avx512<InOrder> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx512bf16"
 }
 
 compile! {
     /// For AMD's CPUs from Zen 5 on.
-    static NEAR_KERNELS: Avx512<InOrderNear> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"
+    static NEAR_KERNELS: Avx512<InOrderNear> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni" "avx512bf16"
 }

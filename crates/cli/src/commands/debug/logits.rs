@@ -9,6 +9,8 @@ use crate::failure::about_model;
 use crate::model_options::ModelOptions;
 
 /// Writes the logits of every token to standard output: raw little-endian f32, (tokens, vocab).
+///
+/// For comparisons with other engines, so in the arithmetic of `--exact` where `--fast` does not ask for that of `kauri run`.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -19,6 +21,10 @@ pub struct Arguments {
     /// Compute N tokens at a time; as many as fit a batch where not given.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
     chunk: Option<u32>,
+
+    /// Round where `kauri run` rounds to be quick. Without it, all that `--exact` makes exact is.
+    #[arg(long, conflicts_with = "exact")]
+    fast: bool,
 
     #[command(flatten)]
     model: ModelOptions,
@@ -36,6 +42,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let options = Options {
         batch_tokens: chunk,
         batch_outputs: chunk,
+        // What is compared is the model, not how a kernel rounds.
+        exact: !arguments.fast,
         // Sequences longer than the default window need no option of their own.
         context_tokens: options.context_tokens.or(u32::try_from(arguments.tokens.len()).ok()),
         ..options

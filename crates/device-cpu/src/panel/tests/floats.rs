@@ -52,6 +52,25 @@ fn products_of_numbers_equal_sums_in_f64_in_any_batch() {
     });
 }
 
+#[test]
+fn products_of_pairs_equal_sums_of_rounded_activations_in_any_batch() {
+    for_each_isa(|kernels| {
+        let kernels = kernels.rounding();
+        if !kernels.rounds() {
+            eprintln!("skipped: {} multiplies no pairs here", kernels.isa().name());
+            return;
+        }
+        // Other types meet activations as they are all the same.
+        for quant in [Quant::BF16, Quant::F16, Quant::F32] {
+            let random = &mut Random(7);
+            for (rows, columns, tokens) in SIZES {
+                let (linear, weights) = matrix(quant, rows, columns, random);
+                check(kernels, &linear, &weights, &activations(tokens, columns, random));
+            }
+        }
+    });
+}
+
 /// A matrix of any codes that are numbers, with these tiles, and its values.
 fn tiled(rows: usize, columns: usize, scales: Option<Tiles>, random: &mut Random) -> (Linear<Weight>, Vec<f32>) {
     let code = |code: u8| if code & 0x7f == 0x7f { code - 1 } else { code };
@@ -101,14 +120,16 @@ fn check(kernels: Kernels, linear: &Linear<Weight>, weights: &[f32], x: &[f32]) 
     let (rows, columns) = (linear.rows as usize, linear.columns as usize);
     let out = multiply(kernels, linear, x, 1);
     let quant = linear.weight.matrix().quant;
+    let rounds = kernels.rounds() && quant == Quant::BF16;
+    let rounded = |x: f32| if rounds { bf16::from_f32(x).to_f32() } else { x };
     for (token, x) in x.chunks_exact(columns).enumerate() {
         let alone = multiply(kernels, linear, x, 1);
         let name = format!("{} {} {rows}x{columns}, token {token}", kernels.isa().name(), quant.name());
         for (row, weights) in weights.chunks_exact(columns).enumerate() {
             let found = out[token * rows + row];
             assert_eq!(found.to_bits(), alone[row].to_bits(), "{name}, row {row}");
-            let products = || weights.iter().zip(x).map(|(&weight, &x)| f64::from(weight) * f64::from(x));
-            // Activations keep all their bits; sums are in single precision.
+            let products = || weights.iter().zip(x).map(|(&weight, &x)| f64::from(weight) * f64::from(rounded(x)));
+            // Activations keep all their bits, or all that they are rounded to; sums are in single precision.
             let tolerance = 1e-5 * products().map(f64::abs).sum::<f64>();
             let sum = products().sum::<f64>();
             assert!((f64::from(found) - sum).abs() <= tolerance, "{name}, row {row}: {found}, {sum}");
