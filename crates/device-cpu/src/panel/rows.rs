@@ -11,7 +11,7 @@ use half::f16;
 
 use super::{Input, Partial, Unpack, begun};
 use crate::activation::SPAN;
-use crate::product::{LANES_MAX, LINE};
+use crate::product::{ALONG_BYTES, LANES_MAX, LINE};
 use crate::vector::Vector;
 
 /// Most columns of a row before those of the next: what is kept of them stays in the first-level cache.
@@ -20,8 +20,6 @@ const COLUMNS_MAX: usize = 4096;
 pub const CHUNK: usize = LANES_MAX * COLUMNS;
 /// Columns of a block.
 const COLUMNS: usize = 32;
-/// Bytes that are asked for ahead of those that are read.
-const AHEAD_BYTES: usize = 512;
 
 /// Whether the only token meets rows of such blocks so, where they are whole chunks.
 pub const fn meets<V: Vector, U: Unpack>() -> bool {
@@ -45,7 +43,7 @@ struct Kept<V: Vector> {
 pub unsafe fn meet<V: Vector, U: Unpack>(stored: *const u8, row_bytes: usize, input: &Input) -> V::Float {
     let columns = row_bytes / U::BYTES * COLUMNS;
     // The first that is not near: the same columns of the next row, or what follows in memory.
-    let ahead_bytes = if columns > COLUMNS_MAX { row_bytes } else { AHEAD_BYTES };
+    let ahead_bytes = if columns > COLUMNS_MAX { row_bytes } else { ALONG_BYTES };
     // SAFETY: the caller's contract is the same; places inside what is kept.
     unsafe {
         let mut kept = Kept::<V> {
