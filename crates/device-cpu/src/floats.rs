@@ -236,7 +236,7 @@ pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
 
 /// Rows of a strip.
 const HEIGHT: usize = 16;
-/// Those of them that the only token meets side by side: as many sums that do not wait for each other.
+/// Those of them that tokens meet side by side where there are registers: as many sums that do not wait for each other.
 const ROWS: usize = 4;
 /// Columns between two times that weights are asked for; twice as many where a lane has two. Tiles of scales are whole ones.
 const RUN: usize = 32;
@@ -349,13 +349,16 @@ impl<E: Element> Strip<'_, E> {
     /// The CPU has the instructions of `V`.
     #[inline(always)]
     unsafe fn add_by_row<V: Vector>(&self, sums: &mut [f32]) {
-        for (row, sum) in sums.iter_mut().enumerate().take(self.stored.len() / self.row_bytes) {
-            let rows = Rows::<E, 1>::new(self.stored, self.row_bytes, self.scales, row);
-            let ahead = Ahead::along::<V>(rows.starts[0], self.row_bytes);
-            // SAFETY: the caller's contract is the same.
+        for first in (0..self.stored.len() / self.row_bytes).step_by(ROWS) {
+            // SAFETY: the caller's contract is the same; a strip has room for whole fours of rows.
             unsafe {
-                let [[total]] = rows.meet::<V, 1>(self.x, ahead);
-                *sum = V::sum(total);
+                let mut totals = [V::float(0.0); ROWS];
+                for (row, total) in totals.iter_mut().enumerate() {
+                    let rows = Rows::<E, 1>::new(self.stored, self.row_bytes, self.scales, first + row);
+                    let ahead = Ahead::along::<V>(rows.starts[0], self.row_bytes);
+                    [[*total]] = rows.meet::<V, 1>(self.x, ahead);
+                }
+                V::store_sums(totals, sums[first..first + ROWS].as_mut_ptr());
             }
         }
     }
@@ -369,8 +372,8 @@ impl<E: Element> Strip<'_, E> {
         // SAFETY: the caller's contract is the same.
         unsafe {
             // Beside the sums, the registers have to hold the rows' weights and the activations of a token.
-            if const { 4 * T + 4 < V::REGISTERS } {
-                self.add_rows::<V, 4, T>(sums);
+            if const { ROWS * T + ROWS < V::REGISTERS } {
+                self.add_rows::<V, ROWS, T>(sums);
             } else {
                 self.add_rows::<V, 2, T>(sums);
             }
@@ -388,9 +391,19 @@ impl<E: Element> Strip<'_, E> {
             let rows = Rows::<E, R>::new(self.stored, self.row_bytes, self.scales, first);
             // SAFETY: the caller's contract is the same.
             unsafe {
-                for (row, total) in rows.meet::<V, T>(self.x, ahead).into_iter().enumerate() {
-                    for (t, total) in total.into_iter().enumerate() {
-                        sums[t * HEIGHT + first + row] = V::sum(total);
+                let totals = rows.meet::<V, T>(self.x, ahead);
+                for t in 0..T {
+                    let sums = &mut sums[t * HEIGHT + first..][..R];
+                    if const { R == ROWS } {
+                        let mut of_token = [V::float(0.0); ROWS];
+                        for row in 0..R {
+                            of_token[row] = totals[row][t];
+                        }
+                        V::store_sums(of_token, sums.as_mut_ptr());
+                    } else {
+                        for (sum, total) in sums.iter_mut().zip(totals) {
+                            *sum = V::sum(total[t]);
+                        }
                     }
                 }
             }

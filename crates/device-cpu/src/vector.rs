@@ -93,6 +93,14 @@ pub unsafe trait Vector: Copy {
     unsafe fn zero_under(a: Self::Float, x: Self::Float, limit: f32) -> Self::Float;
     /// The sum of all lanes, in a fixed order.
     unsafe fn sum(a: Self::Float) -> f32;
+    /// That of each of four, to memory one behind the other: the same bits.
+    #[inline(always)]
+    unsafe fn store_sums(values: [Self::Float; 4], to: *mut f32) {
+        for (index, value) in values.into_iter().enumerate() {
+            // SAFETY: the caller's contract is the same.
+            unsafe { *to.add(index) = Self::sum(value) };
+        }
+    }
     /// The largest lane.
     unsafe fn most(a: Self::Float) -> f32;
     /// The same integer in every lane.

@@ -219,6 +219,16 @@ unsafe fn check<V: Vector>(isa: Isa) {
             let lanes = found.len().min(expected.len());
             assert_eq!(found[..lanes], expected[..lanes], "{}: {name}", isa.name());
         }
+        let (mut sums, four) = ([0.0; 4], [random.normal(), -3.0, 1e-9, 7e5]);
+        // SAFETY: the arrays hold a vector, four numbers; the rest is the caller's contract.
+        unsafe {
+            let vectors: Vec<[f32; 16]> =
+                four.iter().map(|&size| std::array::from_fn(|_| size * random.normal())).collect();
+            let [a, b, c, d] = [0, 1, 2, 3].map(|index| V::load(vectors[index].as_ptr()));
+            V::store_sums([a, b, c, d], sums.as_mut_ptr());
+            let alone = [V::sum(a), V::sum(b), V::sum(c), V::sum(d)];
+            assert_eq!(sums.map(f32::to_bits), alone.map(f32::to_bits), "{}: sums of four", isa.name());
+        }
     }
     let mut worst = 0.0f64;
     for step in -8700..8800 {
