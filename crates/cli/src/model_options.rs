@@ -66,7 +66,7 @@ pub struct EngineOptions {
     pub oversize: bool,
 
     /// Compute more exactly. On a GPU: the same tokens whoever shares a step and however a prompt is cut, as on a CPU always; slower by far.
-    /// On a CPU that multiplies BF16 in pairs (AMD, from Zen 4 on): what meets BF16 weights keeps single precision; half as fast with many tokens.
+    /// On a CPU that multiplies two BF16 numbers (AMX, AMD from Zen 4 on): what meets BF16 weights keeps single precision; half as fast with many tokens.
     #[arg(long)]
     pub exact: bool,
 }

@@ -383,13 +383,13 @@ impl Writer<'_> {
         unsafe { self.thirds.slice(at..at) }.as_mut_ptr()
     }
 
-    /// Splits the values of one row of a tile, of whole groups of 32, into thirds.
+    /// Splits the values of one row of a tile, of whole groups of 32, into the first `count` thirds.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub unsafe fn split(&self, tile: Tile, token: usize, x: &[f32]) {
+    pub unsafe fn split(&self, tile: Tile, token: usize, x: &[f32], count: usize) {
         for (pair, &values) in x.as_chunks().0.iter().enumerate() {
-            for (third, word) in thirds(values).into_iter().enumerate() {
+            for (third, word) in thirds(values).into_iter().enumerate().take(count) {
                 // SAFETY: the row is in use once by the caller's word.
                 unsafe { *self.place_of_thirds(tile, token, third, pair, 1) = word };
             }

@@ -106,16 +106,16 @@ pub(crate) struct Compiled {
     pub is_supported: fn() -> bool,
     /// The products of a storage type with rows of so many columns and about so many tokens, if it has a kernel.
     pub strips: fn(Quant, usize, usize) -> Option<Strips>,
-    /// Those of brain floating-point numbers with activations rounded to such, if the CPU multiplies both in pairs.
-    pub paired: Option<fn() -> Strips>,
+    /// Those of brain floating-point numbers in rows of so many columns with activations rounded to such, if the CPU multiplies both.
+    pub rounding: Option<fn(usize) -> Option<Strips>>,
     /// Takes the sums of a strip where they belong, under the contract of [`product::finish`].
     pub finish: Finisher,
     /// Quantises one row of activations, which nobody else uses.
     pub quantise: unsafe fn(&Quantiser<'_>, activation::Tile, usize, &[f32]),
     /// Rounds one to brain floating-point numbers, under the same contract.
     pub round: unsafe fn(&Writer<'_>, usize, &[f32]),
-    /// Splits one into thirds, under the same contract.
-    pub split: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
+    /// Splits one into the first so many thirds, under the same contract.
+    pub split: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32], usize),
     /// One tile of attention, whose rows no other worker writes.
     pub attend: unsafe fn(&Task<'_>, &Tile, &mut attend::Scratch),
     /// Keeps new tokens of one head in the cache.
@@ -148,13 +148,13 @@ pub(crate) struct Compiled {
 static SCALAR: Compiled = Compiled {
     is_supported: || true,
     strips: |_, _, _| None,
-    paired: None,
+    rounding: None,
     finish: |_, _, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
     quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
     round: |_, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
-    split: |writer, tile, token, x| unsafe { writer.split(tile, token, x) },
+    split: |writer, tile, token, x, count| unsafe { writer.split(tile, token, x, count) },
     attend: attend::scalar,
     store: cache::store,
     rope: elementwise::rope,
@@ -212,9 +212,9 @@ pub(crate) enum Packing {
     Numbers,
     /// Rounded to brain floating-point numbers.
     Brains,
-    /// As three brain floating-point numbers each.
+    /// As so many of the three brain floating-point numbers that are each.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
-    Thirds,
+    Thirds(usize),
 }
 
 impl Packing {
@@ -224,7 +224,7 @@ impl Packing {
             Self::Bytes(_) | Self::Tiles(_) => columns,
             Self::Numbers => columns * size_of::<f32>(),
             Self::Brains => columns * size_of::<u16>(),
-            Self::Thirds => columns * activation::THIRDS * size_of::<u16>(),
+            Self::Thirds(count) => columns * count * size_of::<u16>(),
         }
     }
 
@@ -233,7 +233,7 @@ impl Packing {
         match self {
             Self::Bytes(correction) => Some(correction),
             Self::Tiles(correction) => correction,
-            Self::Numbers | Self::Brains | Self::Thirds => None,
+            Self::Numbers | Self::Brains | Self::Thirds(_) => None,
         }
     }
 }
@@ -246,8 +246,8 @@ impl Kernels {
     }
 
     /// The same, but that weights which are brain floating-point numbers meet activations rounded to such, as they met where the model was
-    /// trained, if this CPU multiplies both in pairs: half as many instructions, and nothing is widened. All other floating-point weights meet
-    /// activations as they are.
+    /// trained, if this CPU multiplies both: in half as many instructions, or a third with tile registers. All other floating-point weights
+    /// meet activations as they are.
     #[must_use]
     pub fn rounding(self) -> Self {
         Self { rounding: true, ..self }
@@ -255,7 +255,7 @@ impl Kernels {
 
     /// Whether activations are rounded before they meet brain floating-point numbers.
     pub fn rounds(self) -> bool {
-        self.rounding && self.compiled.paired.is_some()
+        self.rounding && self.compiled.rounding.is_some()
     }
 
     /// The instruction set.
@@ -266,8 +266,8 @@ impl Kernels {
     /// The products of `quant` with rows of so many columns and about so many tokens, if it has a kernel: the same bits, and strips of
     /// as many rows, whatever the number of tokens.
     pub fn strips(self, quant: Quant, columns: usize, tokens: usize) -> Option<Strips> {
-        let paired = self.compiled.paired.filter(|_| self.rounding && quant == Quant::BF16);
-        paired.map(|strips| strips()).or_else(|| (self.compiled.strips)(quant, columns, tokens))
+        let rounding = self.compiled.rounding.filter(|_| self.rounding && quant == Quant::BF16);
+        rounding.and_then(|strips| strips(columns)).or_else(|| (self.compiled.strips)(quant, columns, tokens))
     }
 
     /// Quantises one row of a tile of activations.
@@ -288,13 +288,20 @@ impl Kernels {
         unsafe { (self.compiled.round)(writer, token, x) };
     }
 
-    /// Splits one row of a tile of activations into thirds.
+    /// Splits one row of a tile of activations into the first `count` thirds.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub(crate) unsafe fn split(self, writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+    pub(crate) unsafe fn split(
+        self,
+        writer: &Writer<'_>,
+        tile: activation::Tile,
+        token: usize,
+        x: &[f32],
+        count: usize,
+    ) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
-        unsafe { (self.compiled.split)(writer, tile, token, x) };
+        unsafe { (self.compiled.split)(writer, tile, token, x, count) };
     }
 
     /// One tile of attention.

@@ -248,11 +248,14 @@ fn pack<I: Iterator<Item = Strips>>(
             Packing::Tiles(_) => &mut tiles,
             Packing::Numbers => &mut numbers,
             Packing::Brains => &mut brains,
-            Packing::Thirds => &mut thirds,
+            Packing::Thirds(count) => {
+                thirds = Some((strips.tokens, count));
+                continue;
+            }
         };
         *widest = Some(strips.tokens);
     }
-    if bytes.or(tiles).or(numbers).or(brains).or(thirds).is_none() {
+    if bytes.or(tiles).or(numbers).or(brains).or(thirds.map(|(widest, _)| widest)).is_none() {
         return;
     }
     scratch.activations.begin(tokens, columns, strips().filter_map(|strips| strips.packing.correction()));
@@ -279,8 +282,8 @@ fn pack<I: Iterator<Item = Strips>>(
                 if brains.is_some() {
                     kernels.round(&writer, token, x);
                 }
-                if let Some(widest) = thirds {
-                    kernels.split(&writer, rows.tile_of(token, widest), token, x);
+                if let Some((widest, count)) = thirds {
+                    kernels.split(&writer, rows.tile_of(token, widest), token, x, count);
                 }
             }
         }

@@ -180,12 +180,12 @@ macro_rules! compile {
                     let bytes = quant::visit(quant, Strip).filter(|_| columns.is_multiple_of(GROUP));
                     bytes.or_else(|| floats::visit(quant, Strip))
                 },
-                paired: if <$vector as Vector>::PAIRS { Some(strips::<Numbers<Paired>>) } else { None },
+                rounding: if <$vector as Vector>::PAIRS { Some(|_| Some(strips::<Numbers<Paired>>())) } else { None },
                 finish,
                 quantise,
                 round,
                 // SAFETY: nobody else uses the row.
-                split: |writer, tile, token, x| unsafe { writer.split(tile, token, x) },
+                split: |writer, tile, token, x, count| unsafe { writer.split(tile, token, x, count) },
                 attend,
                 store,
                 rope,

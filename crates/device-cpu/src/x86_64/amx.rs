@@ -18,6 +18,7 @@ use std::sync::OnceLock;
 
 use kauri_formats::Quant;
 
+use crate::activation::THIRDS;
 use crate::attend::tiles;
 use crate::detect::Compiled;
 use crate::x86_64::avx512::{self, Apart, Avx512};
@@ -29,10 +30,11 @@ pub type Beside = Avx512<Apart, true>;
 pub static KERNELS: Compiled = Compiled {
     is_supported,
     strips: |quant, columns, tokens| match quant {
-        Quant::BF16 if columns.is_multiple_of(BRAINS) => Some(brains::STRIPS),
+        Quant::BF16 if columns.is_multiple_of(BRAINS) => Some(brains::strips::<THIRDS>()),
         Quant::Q8_0 => rows::strips(columns, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
         _ => bytes::strips(quant, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
     },
+    rounding: Some(|columns| columns.is_multiple_of(BRAINS).then(brains::strips::<1>)),
     split: brains::split,
     attend: tiles::attend,
     ..avx512::KERNELS

@@ -7,7 +7,7 @@ use kauri_formats::{Quant, Tiles};
 
 use super::blocks::Random;
 use super::{activations, for_each_isa, multiply};
-use crate::detect::Kernels;
+use crate::detect::{Kernels, Packing};
 
 /// A matrix of random weights and the numbers that it holds.
 fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> (Linear<Weight>, Vec<f32>) {
@@ -57,7 +57,7 @@ fn products_of_pairs_equal_sums_of_rounded_activations_in_any_batch() {
     for_each_isa(|kernels| {
         let kernels = kernels.rounding();
         if !kernels.rounds() {
-            eprintln!("skipped: {} multiplies no pairs here", kernels.isa().name());
+            eprintln!("skipped: {} multiplies no such pairs", kernels.isa().name());
             return;
         }
         // Other types meet activations as they are all the same.
@@ -120,7 +120,8 @@ fn check(kernels: Kernels, linear: &Linear<Weight>, weights: &[f32], x: &[f32]) 
     let (rows, columns) = (linear.rows as usize, linear.columns as usize);
     let out = multiply(kernels, linear, x, 1);
     let quant = linear.weight.matrix().quant;
-    let rounds = kernels.rounds() && quant == Quant::BF16;
+    let strips = kernels.strips(quant, columns, 1).expect("a kernel");
+    let rounds = matches!(strips.packing, Packing::Brains | Packing::Thirds(1));
     let rounded = |x: f32| if rounds { bf16::from_f32(x).to_f32() } else { x };
     for (token, x) in x.chunks_exact(columns).enumerate() {
         let alone = multiply(kernels, linear, x, 1);

@@ -1,9 +1,10 @@
 //! Products of brain floating-point weights by tiles: rows are taken as they are stored, and meet activations that are three such numbers
-//! each, so that no digit of them is lost.
+//! each, so that no digit of them is lost, or the first of the three alone, which is the activation rounded.
 //!
 //! A register adds up all columns of its rows and tokens by itself, each sum in the order of the columns, however many tokens there are: one
 //! token or a thousand, the same bits. One has the products of the first thirds, another those of the rest, which are two hundred times
-//! smaller.
+//! smaller; where there are first ones only, one has every other 32 columns, another those between, since a product has to wait for the one
+//! before it in its register, and takes longer than it keeps the pipe.
 
 use std::arch::asm;
 use std::arch::x86_64::{
@@ -32,20 +33,23 @@ const TOKENS: usize = 16;
 /// would hold them, but registers be emptied twice as often, which costs more.
 const CHUNK: usize = LINES / (PARTS * ROWS) * BRAINS;
 
-/// Weights as they are stored.
-struct Brains;
+/// Weights as they are stored, with the first so many thirds of activations: one or all.
+struct Brains<const TAKEN: usize>;
 
 /// The products of such weights.
-pub const STRIPS: Strips = Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: strip, packing: Packing::Thirds };
+pub const fn strips<const TAKEN: usize>() -> Strips {
+    let packing = Packing::Thirds(TAKEN);
+    Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: strip::<TAKEN>, packing }
+}
 
 /// # Safety
 /// The CPU has AMX; the rest as [`product::strip`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn strip(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
+unsafe fn strip<const TAKEN: usize>(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe {
-        product::strip::<Beside, Brains>(product, number, scratch, tiles);
+        product::strip::<Beside, Brains<TAKEN>>(product, number, scratch, tiles::<TAKEN>);
         release();
     }
 }
@@ -53,15 +57,15 @@ unsafe fn strip(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
 /// # Safety
 /// The CPU has AMX; the rest as [`product::tiles`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn tiles(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
+unsafe fn tiles<const TAKEN: usize>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
-    unsafe { product::tiles::<Beside, Brains>(product, part, ahead, scratch) };
+    unsafe { product::tiles::<Beside, Brains<TAKEN>>(product, part, ahead, scratch) };
 }
 
-impl Fill<Beside> for Brains {
+impl<const TAKEN: usize> Fill<Beside> for Brains<TAKEN> {
     type Tiles = Self;
-    const PACKING: Packing = Packing::Thirds;
+    const PACKING: Packing = Packing::Thirds(TAKEN);
     const COLUMNS: usize = CHUNK;
     const COLUMNS_FOR_FEW: usize = CHUNK;
     const FILLING: usize = 0;
@@ -75,7 +79,7 @@ impl Fill<Beside> for Brains {
     unsafe fn fill(_: &[u8], _: usize, _: Range<usize>, _: Ahead, _: &mut Panel) {}
 }
 
-impl Multiply<Beside> for Brains {
+impl<const TAKEN: usize> Multiply<Beside> for Brains<TAKEN> {
     const TURNS: usize = 1;
 
     #[inline(always)]
@@ -97,7 +101,7 @@ impl Multiply<Beside> for Brains {
             for chunk in 0..chunks {
                 let columns = chunk * CHUNK..columns.min((chunk + 1) * CHUNK);
                 let ahead = ahead.share::<Beside>(chunk..chunk + 1, chunks);
-                meet(&Weights::stored(stored, row_bytes, &columns), columns, x, tile, ahead, &mut tiles);
+                meet::<TAKEN>(&Weights::stored(stored, row_bytes, &columns), columns, x, tile, ahead, &mut tiles);
                 for (r, total) in total.iter_mut().enumerate() {
                     for (lane, total) in total.iter_mut().enumerate() {
                         let [first, rest] = [0, 1].map(|of| f32::from_bits(tiles[(2 * r + of) * ROWS + lane].0[0]));
@@ -110,7 +114,7 @@ impl Multiply<Beside> for Brains {
     }
 }
 
-impl Tiles<Beside> for Brains {
+impl<const TAKEN: usize> Tiles<Beside> for Brains<TAKEN> {
     const STRIPS: usize = PARTS;
     const TOKENS: usize = TOKENS;
 
@@ -136,7 +140,7 @@ impl Tiles<Beside> for Brains {
             if tile.token == product.tokens.first || tile.width < TOKENS {
                 registers(weights.rows, tile.width).take();
             }
-            meet(&weights, columns, product.x, tile, ahead, &mut scratch.tiles);
+            meet::<TAKEN>(&weights, columns, product.x, tile, ahead, &mut scratch.tiles);
             for part in 0..PARTS {
                 let rows = turned(&scratch.tiles[2 * part * ROWS..][..2 * ROWS]);
                 for (sums, row) in sums.chunks_exact_mut(height).zip(rows) {
@@ -206,12 +210,13 @@ fn registers(rows: usize, width: usize) -> Shape {
     Shape::new([low_sums, low_sums, high_sums, high_sums, (below, ROW_BYTES), (above, ROW_BYTES), pairs, pairs])
 }
 
-/// Multiplies up to 32 rows with up to sixteen tokens: (vectors of rows, sums of first thirds and of the others, rows, tokens).
+/// Multiplies up to 32 rows with up to sixteen tokens: (vectors of rows, two sums, rows, tokens). The sums are of the first thirds and of the
+/// others, or of the first thirds of every other step and of the steps between.
 ///
 /// # Safety
 /// `weights` has these columns, a whole number of 32; this thread has taken the [`registers`] of its rows and the tile's tokens.
 #[inline(always)]
-unsafe fn meet(
+unsafe fn meet<const TAKEN: usize>(
     weights: &Weights,
     columns: Range<usize>,
     x: &Activations,
@@ -226,7 +231,7 @@ unsafe fn meet(
     assert!(width <= TOKENS && rows <= 2 * ROWS, "rows and tokens fit");
     let x = &x.thirds(tile)[columns.start / BRAINS * THIRDS * third..][..steps * THIRDS * third];
     let each = ahead.each(steps);
-    let (above, stride) = (rows.saturating_sub(ROWS), width * size_of::<u32>());
+    let (is_high, stride) = (rows > ROWS, width * size_of::<u32>());
     // SAFETY: registers have the shapes of what is loaded and stored: rows and tokens that are there, and lines of the array.
     unsafe {
         asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem));
@@ -234,8 +239,82 @@ unsafe fn meet(
             ahead.ask::<Beside>(each);
             let low = start.add(step * step_bytes);
             let first = x.as_ptr().add(step * THIRDS * third);
-            let (second, last) = (first.add(third), first.add(2 * third));
-            if above > 0 {
+            let step_of = Step { low, row_bytes, is_high, first, third, stride };
+            if const { TAKEN == 1 } { step_of.firsts(step % 2 == 1) } else { step_of.thirds() }
+        }
+        asm!(
+            "tilestored [{a} + {line}], tmm0",
+            "tilestored [{b} + {line}], tmm1",
+            "tilestored [{c} + {line}], tmm2",
+            "tilestored [{d} + {line}], tmm3",
+            a = in(reg) tiles, b = in(reg) tiles.add(ROWS), c = in(reg) tiles.add(2 * ROWS),
+            d = in(reg) tiles.add(3 * ROWS), line = in(reg) ROW_BYTES, options(nostack)
+        );
+    }
+}
+
+/// What is multiplied at once: 32 columns.
+struct Step {
+    /// The first sixteen rows.
+    low: *const u8,
+    row_bytes: usize,
+    /// Whether there are more.
+    is_high: bool,
+    /// The first thirds of tokens.
+    first: *const u32,
+    /// From thirds to the next, in words.
+    third: usize,
+    /// From pair to pair of a third, in bytes.
+    stride: usize,
+}
+
+impl Step {
+    /// Adds the products of first thirds to one of the two sums.
+    ///
+    /// # Safety
+    /// Registers have the shapes of what is there.
+    #[inline(always)]
+    unsafe fn firsts(&self, is_odd: bool) {
+        let &Self { low, row_bytes, is_high, first, stride, .. } = self;
+        // A register of rows that are not there has one row, any, whose sums nobody reads.
+        let high = if is_high { low.wrapping_add(ROWS * row_bytes) } else { low };
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            if is_odd {
+                asm!(
+                    "tileloadd tmm7, [{first} + {stride}]",
+                    "tileloadd tmm4, [{low} + {row_bytes}]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    "tileloadd tmm5, [{high} + {row_bytes}]",
+                    "tdpbf16ps tmm3, tmm5, tmm7",
+                    low = in(reg) low, high = in(reg) high, row_bytes = in(reg) row_bytes,
+                    first = in(reg) first, stride = in(reg) stride, options(nostack, readonly)
+                );
+            } else {
+                asm!(
+                    "tileloadd tmm6, [{first} + {stride}]",
+                    "tileloadd tmm4, [{low} + {row_bytes}]",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tileloadd tmm5, [{high} + {row_bytes}]",
+                    "tdpbf16ps tmm2, tmm5, tmm6",
+                    low = in(reg) low, high = in(reg) high, row_bytes = in(reg) row_bytes,
+                    first = in(reg) first, stride = in(reg) stride, options(nostack, readonly)
+                );
+            }
+        }
+    }
+
+    /// Adds those of first thirds to one sum and those of the others to the other.
+    ///
+    /// # Safety
+    /// As [`Self::firsts`].
+    #[inline(always)]
+    unsafe fn thirds(&self) {
+        let &Self { low, row_bytes, is_high, first, third, stride } = self;
+        let (second, last) = (first.wrapping_add(third), first.wrapping_add(2 * third));
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            if is_high {
                 asm!(
                     "tileloadd tmm4, [{low} + {row_bytes}]",
                     "tileloadd tmm6, [{first} + {stride}]",
@@ -267,14 +346,6 @@ unsafe fn meet(
                 );
             }
         }
-        asm!(
-            "tilestored [{a} + {line}], tmm0",
-            "tilestored [{b} + {line}], tmm1",
-            "tilestored [{c} + {line}], tmm2",
-            "tilestored [{d} + {line}], tmm3",
-            a = in(reg) tiles, b = in(reg) tiles.add(ROWS), c = in(reg) tiles.add(2 * ROWS),
-            d = in(reg) tiles.add(3 * ROWS), line = in(reg) ROW_BYTES, options(nostack)
-        );
     }
 }
 
@@ -347,7 +418,7 @@ unsafe fn pick(a: __m512, b: __m512, places: &[i32; 16]) -> __m512 {
 /// # Safety
 /// No other use of the row of `token`; the CPU has the instructions of [`Beside`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-pub unsafe fn split(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32]) {
+pub unsafe fn split(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32], count: usize) {
     const EIGHT: usize = 8;
     in_whole_lines!();
     let (whole, rest) = x.as_chunks::<{ 2 * EIGHT }>();
@@ -355,7 +426,7 @@ pub unsafe fn split(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32]) {
         // SAFETY: the places of eight pairs, in use once by the caller's word.
         unsafe {
             let mut left = _mm512_loadu_ps(x.as_ptr());
-            for third in 0..THIRDS {
+            for third in 0..count {
                 let place = writer.place_of_thirds(tile, token, third, EIGHT * index, EIGHT);
                 let near = rounded(left);
                 left = _mm512_sub_ps(left, _mm512_castsi512_ps(near));
@@ -368,7 +439,7 @@ pub unsafe fn split(writer: &Writer<'_>, tile: Tile, token: usize, x: &[f32]) {
         }
     }
     for (pair, &values) in rest.as_chunks().0.iter().enumerate() {
-        for (third, word) in thirds(values).into_iter().enumerate() {
+        for (third, word) in thirds(values).into_iter().enumerate().take(count) {
             // SAFETY: the row is in use once by the caller's word.
             unsafe { *writer.place_of_thirds(tile, token, third, EIGHT * whole.len() + pair, 1) = word };
         }
