@@ -31,14 +31,16 @@ pub enum DeviceChoice {
 
 /// What of a device was asked for.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(any(feature = "cuda", feature = "wgpu")), expect(dead_code, reason = "some of it only a GPU heeds"))]
 pub(crate) struct Asked {
     pub(crate) choice: DeviceChoice,
     pub(crate) isa: Option<Isa>,
     /// Already counted: see [`threads`].
     pub(crate) threads: usize,
-    /// Whether a GPU, too, is to compute each output in one order whoever shares the batch, as a CPU does; and a CPU in single precision what
-    /// meets floating-point weights.
+    /// Whether a GPU, too, is to compute each output in one order whoever shares the batch, as a CPU does.
     pub(crate) exact: bool,
+    /// Whether a CPU may round what meets weights that are brain floating-point numbers.
+    pub(crate) rounding: bool,
     /// What of the model a GPU is to have.
     pub(crate) part: Part,
     /// Takes what a person should know, in words.
@@ -105,11 +107,11 @@ fn cpu(asked: Asked, shape: Shape<Weight>, plan: Plan) -> Result<Box<dyn Executo
     Ok(Box::new(CpuExecutor::new(shape, plan, kernels(asked)?, asked.threads)?))
 }
 
-fn kernels(Asked { isa, exact, .. }: Asked) -> Result<Kernels, Error> {
+fn kernels(Asked { isa, rounding, .. }: Asked) -> Result<Kernels, Error> {
     let wanted = isa.unwrap_or_else(Isa::best);
     let kernels = Kernels::new(wanted)
         .ok_or_else(|| Error::NoDevice(format!("this CPU has no {}; use --isa auto", wanted.name())))?;
-    Ok(if exact { kernels } else { kernels.rounding() })
+    Ok(if rounding { kernels.rounding() } else { kernels })
 }
 
 /// A model on a GPU that `stage` makes: whole, or what of it the GPU is to have, with the rest on the CPU.

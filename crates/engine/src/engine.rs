@@ -174,10 +174,11 @@ impl Default for Options {
 impl Options {
     /// What is asked of the device.
     fn device_asked(&self, threads: usize, foreseen: Option<OnGpu>) -> devices::Asked {
-        let Self { device: choice, isa, exact, notice, .. } = *self;
+        let Self { device: choice, isa, exact, notice, reads, .. } = *self;
         let foreseen = foreseen.map_or(Placement::Last(u32::MAX), |gpu| gpu.placement);
         let part = self.placement().map_or(Part::Foreseen(foreseen), Part::Asked);
-        devices::Asked { choice, isa, threads, exact, part, notice }
+        // Vectors are compared with such as another program made, and kept for years.
+        devices::Asked { choice, isa, threads, exact, rounding: !exact && !reads, part, notice }
     }
 
     /// What of a model a GPU is to have, where somebody said it.
