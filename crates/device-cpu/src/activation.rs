@@ -1,5 +1,6 @@
 //! Activations as the kernels read them, a few tokens side by side: bytes with one scale for 128 neighbours for the integer kernel,
-//! numbers for the floating-point one, or brain floating-point numbers where it multiplies pairs of them, three brain floating-point numbers for tile registers.
+//! numbers for the floating-point one, or brain floating-point numbers where it multiplies pairs of them, three of those or the first of three for
+//! tile registers.
 //!
 //! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time; the
 //! last one has what is left. A tile is (columns / 32, tokens, 32), or (columns / 64, tokens, 64) for tile registers: the kernel walks it
