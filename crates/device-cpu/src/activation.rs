@@ -50,8 +50,6 @@ pub struct Activations {
     tiles: Quantised,
     kinds: [Option<Correction>; KINDS],
     columns: usize,
-    /// How often it was started over.
-    begun: u64,
 }
 
 /// Activations as bytes.
@@ -165,7 +163,7 @@ impl Activations {
         let (numbers, thirds) = (lines(values), lines(values.div_ceil(2) * THIRDS));
         let brains = Aligned::new(values);
         let (bytes, tiles) = (Quantised::new(values, 0), Quantised::new(values, 1));
-        Self { numbers, brains, thirds, bytes, tiles, kinds: [None; KINDS], columns: 0, begun: 0 }
+        Self { numbers, brains, thirds, bytes, tiles, kinds: [None; KINDS], columns: 0 }
     }
 
     /// Starts over with other tokens of so many columns, and with these corrections; only columns that are a multiple of 32 may be quantised.
@@ -175,18 +173,11 @@ impl Activations {
     pub fn begin(&mut self, tokens: usize, columns: usize, kinds: impl Iterator<Item = Correction>) {
         assert!(tokens * columns <= Line::floats(&self.numbers).len(), "made for fewer activations");
         self.columns = columns;
-        self.begun += 1;
         self.kinds = [None; KINDS];
         for kind in kinds {
             let place = self.kinds.iter_mut().find(|place| place.is_none_or(|other| other == kind));
             *place.expect("room for every kind") = Some(kind);
         }
-    }
-
-    /// How often [`Self::begin`] was called: whoever keeps something of them knows by it that they are others.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
-    pub fn times_begun(&self) -> u64 {
-        self.begun
     }
 
     /// The numbers of so many tokens, one row after the other.
@@ -285,13 +276,6 @@ impl<'a> View<'a> {
     pub fn scales(self, tile: Tile, span: usize) -> &'a [f32] {
         let spans = self.columns.div_ceil(SPAN);
         &self.of.scales[tile.token * spans + span * tile.width..(tile.token + tile.width) * spans]
-    }
-
-    /// The values and the scales of all these rows, tile after tile.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
-    pub fn of_rows(self, rows: Rows) -> (&'a [i8], &'a [f32]) {
-        let range = |count: usize| rows.first * count..(rows.first + rows.tokens) * count;
-        (&Line::bytes(&self.of.values)[range(self.columns)], &self.of.scales[range(self.columns.div_ceil(SPAN))])
     }
 
     /// The corrections of a tile, from group `group` of its columns on: minus the offset times each sum, or the sums.

@@ -85,7 +85,7 @@ impl Scratch {
         Self {
             kernels,
             activations: Activations::new(values.max(tokens * columns)),
-            workers: (0..threads).map(|_| product::Scratch::new(tokens, columns)).collect(),
+            workers: (0..threads).map(|_| product::Scratch::new(tokens)).collect(),
             rows: Aligned::new(2 * columns * threads),
         }
     }

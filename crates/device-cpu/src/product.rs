@@ -193,42 +193,9 @@ pub struct Scratch {
     pub sums: Aligned<f32>,
     /// Sums of another product of the same tokens and as many rows, held back.
     held: Aligned<f32>,
-    /// Activations of a few tokens, as this worker's tile registers take them.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
-    pub expanded: Expanded,
     /// What tile registers are written to: four of sixteen rows.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub tiles: [Line; 64],
-}
-
-/// Activations of up to eight tokens as tile registers take them, and what becomes of them. Each worker
-/// expands them for itself, since it reads them again with every strip: from its own caches.
-#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
-pub struct Expanded {
-    /// Which activations: how often they had been begun, and the first row.
-    pub of: Option<(u64, usize)>,
-    /// (columns / 4, tokens, 4).
-    pub values: Vec<Line>,
-    /// (spans, 2, tokens), twice the same.
-    pub scales: Vec<f32>,
-    /// Products of a span: (groups, rows, tokens).
-    pub products: Vec<Line>,
-    /// Sums of a strip so far: (rows, tokens).
-    pub totals: [Line; LANES_MAX],
-}
-
-impl Expanded {
-    /// For rows of up to so many columns.
-    fn new(columns: usize) -> Self {
-        let columns = columns.next_multiple_of(SPAN);
-        Self {
-            of: None,
-            values: vec![Line([0; LANES_MAX]); columns / 8],
-            scales: vec![0.0; columns / SPAN * LANES_MAX],
-            products: vec![Line([0; LANES_MAX]); SPAN / 2],
-            totals: [Line([0; LANES_MAX]); LANES_MAX],
-        }
-    }
 }
 
 /// A row of a tile register: sixteen words in a cache line of their own.
@@ -275,8 +242,8 @@ impl Line {
 }
 
 impl Scratch {
-    /// For batches of up to `tokens` tokens of up to `columns` columns.
-    pub fn new(tokens: usize, columns: usize) -> Self {
+    /// For batches of up to `tokens` tokens.
+    pub fn new(tokens: usize) -> Self {
         let groups = CHUNK / 16 * LANES_MAX;
         let panel = Panel {
             bytes: Aligned::new(CHUNK * LANES_MAX),
@@ -290,7 +257,6 @@ impl Scratch {
             panel,
             sums: Aligned::new(sums),
             held: Aligned::new(sums),
-            expanded: Expanded::new(columns),
             tiles: [Line([0; LANES_MAX]); 64],
         }
     }

@@ -4,13 +4,11 @@
 //! The compiler knows no tile registers: they are used in inline assembly only, between [`Shape::take`] and [`release`] on the same
 //! thread.
 //!
-//! Bytes whose groups of 16 or 32 columns have numbers for scales stay with AVX-512 where tokens are many: sums would leave the tile registers
-//! after each product, which takes as long as the vector instructions that it replaces (docs/log.md, "Tiles for bytes"). With a few tokens
-//! `Q8_0` gains all the same: nothing is unpacked.
+//! Bytes whose groups of 16 or 32 columns have numbers for scales stay with AVX-512: sums would leave the tile registers after each product,
+//! which takes as long as the vector instructions that it replaces (docs/log.md, "Tiles for bytes").
 
 mod brains;
 mod bytes;
-mod rows;
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
@@ -31,7 +29,6 @@ pub static KERNELS: Compiled = Compiled {
     is_supported,
     strips: |quant, columns, tokens| match quant {
         Quant::BF16 if columns.is_multiple_of(BRAINS) => Some(brains::strips::<THIRDS>()),
-        Quant::Q8_0 => rows::strips(columns, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
         _ => bytes::strips(quant, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
     },
     rounding: Some(|columns| columns.is_multiple_of(BRAINS).then(brains::strips::<1>)),

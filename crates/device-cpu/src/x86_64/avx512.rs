@@ -38,7 +38,7 @@ pub trait Reads: Copy {
     /// [`Vector::NEAR`]: weights are asked for into the first-level cache alone, for once: what they would push out of the second-level
     /// cache is worth more.
     const NEAR: bool;
-    /// [`Vector::EIGHTS`] and [`Vector::IN_TURNS`].
+    /// [`Vector::IN_TURNS`].
     const SHORT: bool;
     /// Whether sixteen bytes from memory are put into half a vector in half the time that they take into a whole one, and words one by one in half
     /// the time of the instruction that gathers them.
@@ -106,7 +106,7 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const WHOLE: bool = WHOLE;
     const STREAMS: usize = R::STREAMS;
     const NEAR: bool = R::NEAR;
-    const EIGHTS: bool = R::SHORT;
+    const EIGHTS: bool = true;
     const IN_TURNS: bool = R::SHORT;
     const ROW_BY_ROW: bool = R::ROWS;
     const PAIRS: bool = R::PAIRS;
