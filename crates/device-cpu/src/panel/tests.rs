@@ -329,13 +329,16 @@ fn a_token_is_the_same_bits_in_any_batch_on_any_threads() {
     });
 }
 
-/// Tiles of tokens that are full and that are not, strips that end in either vector of rows, parts of a panel that are not the last.
+/// Tiles of tokens that are full and that are not, strips that end in either vector of rows, parts of a panel that are not the last, rows that
+/// end within a span of activations.
 #[test]
 fn a_token_among_many_is_the_same_bits_as_alone() {
     for_each_isa(|kernels| {
-        for quant in [Quant::Q2_K, Quant::Q3_K, Quant::Q4_K, Quant::Q5_K, Quant::Q6_K, Quant::Q8_0] {
+        use Quant::{IQ4_NL, IQ4_XS, MXFP4, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0};
+        for quant in [Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, IQ4_NL, IQ4_XS, MXFP4] {
             let random = &mut Random(17);
-            for (rows, columns, tokens) in [(1, 256, 24), (16, 512, 48), (33, 768, 31), (40, 1280, 33), (7, 256, 65)] {
+            let shapes = [(1, 256, 24), (16, 512, 48), (33, 768, 31), (40, 1280, 33), (7, 256, 65), (35, 1184, 40)];
+            for (rows, columns, tokens) in shapes.into_iter().filter(|shape| shape.1 % quant.block_len() == 0) {
                 let linear = matrix(quant, rows, columns, random);
                 let x = activations(tokens, columns, random);
                 let together = multiply(kernels, &linear, &x, 1);

@@ -4,11 +4,12 @@
 //! The compiler knows no tile registers: they are used in inline assembly only, between [`Shape::take`] and [`release`] on the same
 //! thread.
 //!
-//! Bytes whose groups of 16 or 32 columns have numbers for scales stay with AVX-512: sums would leave the tile registers after each product,
-//! which takes as long as the vector instructions that it replaces (docs/log.md, "Tiles for bytes").
+//! Bytes whose groups of 16 columns have numbers for scales stay with AVX-512: sums leave the tile registers after each product, which takes
+//! longer than the vector instructions that it replaces (docs/log.md, "Tiles for bytes"). So do few tokens.
 
 mod brains;
 mod bytes;
+mod groups;
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
@@ -29,7 +30,9 @@ pub static KERNELS: Compiled = Compiled {
     is_supported,
     strips: |quant, columns, tokens| match quant {
         Quant::BF16 if columns.is_multiple_of(BRAINS) => Some(brains::strips::<THIRDS>()),
-        _ => bytes::strips(quant, tokens).or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
+        _ => (bytes::strips(quant, tokens))
+            .or_else(|| groups::strips(quant, columns, tokens))
+            .or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
     },
     rounding: Some(|columns| columns.is_multiple_of(BRAINS).then(brains::strips::<1>)),
     split: brains::split,

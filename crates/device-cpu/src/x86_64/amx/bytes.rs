@@ -91,7 +91,7 @@ unsafe fn strip_of_few<U: Unpack>(product: &Product<'_>, number: usize, scratch:
 /// # Safety
 /// The CPU has AMX; the rest as [`product::tiles`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn tiles<T: Tiles<Beside>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
+pub unsafe fn tiles<T: Tiles<Beside>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe { product::tiles::<Beside, T>(product, part, ahead, scratch) };
@@ -232,17 +232,17 @@ unsafe fn split(codes: __m512i, scales: __m512i, offset: i16) -> [__m512i; 2] {
 }
 
 /// The quantised activations of a tile in the columns of a part.
-struct Input<'a> {
+pub struct Input<'a> {
     /// (columns / 64, tokens, 64).
-    values: &'a [i8],
+    pub values: &'a [i8],
     /// (spans, tokens).
-    scales: &'a [f32],
+    pub scales: &'a [f32],
     /// (groups, tokens); none without minimums.
-    sums: &'a [f32],
+    pub sums: &'a [f32],
 }
 
 impl<'a> Input<'a> {
-    fn new<F: Form>(x: &'a Activations, part: &Part, tile: Tile) -> Self {
+    pub fn new<F: Form>(x: &'a Activations, part: &Part, tile: Tile) -> Self {
         let (x, width) = (x.tiles(), tile.width);
         let sums = part.packing.correction().map_or(&[][..], |correction| {
             assert_eq!(correction.group, F::GROUP, "corrections of another form");
@@ -268,6 +268,7 @@ impl<F: Form> Tiles<Beside> for Sums<F> {
         let first = (tile.token - product.tokens.first) * height;
         let sums = scratch.sums[first..first + width * height].as_mut_ptr();
         let (panel, tiles) = (&scratch.panel, &mut scratch.tiles);
+        let tiles = tiles.first_chunk_mut().expect("four registers");
         assert!(width <= TOKENS && spans * PARTS * SPAN_LINES <= panel.lines.len(), "tokens and columns fit");
         // To shape the registers takes as long as a product of two: it is done once for all tiles that are alike.
         if tile.token == product.tokens.first || width < TOKENS {
