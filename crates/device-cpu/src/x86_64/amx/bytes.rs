@@ -292,13 +292,21 @@ impl<F: Form> Tiles<Beside> for Sums<F> {
                         sums: input.sums.as_ptr().wrapping_add(span * (SPAN / F::GROUP) * width),
                         is_first: part.start + span == 0,
                         out: sums.add(r * LANES_MAX),
-                        next: input.values.as_ptr().wrapping_add((span + 1) * SPAN * width + r * ROW_BYTES * width),
+                        next: (input.values.as_ptr())
+                            .wrapping_add((after(span, spans, product.columns) + r * ROW_BYTES) * width),
                     };
                     leaving.run::<F>(width, tiles);
                 }
             }
         }
     }
+}
+
+/// The columns behind the first of a part whose values are read after those of span number `span`: the next, or the first of the tile that
+/// follows, whose tokens have all `columns` of this one's before them.
+#[inline(always)]
+pub fn after(span: usize, spans: usize, columns: usize) -> usize {
+    if span + 1 < spans { (span + 1) * SPAN } else { columns }
 }
 
 /// The registers of [`meet`]: sums of upper and lower bytes of the first tokens, the same of the others, upper bytes, lower bytes, the

@@ -27,7 +27,7 @@ use crate::quant::{
 };
 use crate::vector::Vector;
 
-use super::bytes::{Input, tiles};
+use super::bytes::{Input, after, tiles};
 use super::{Beside, ENOUGH, ROW_BYTES, ROWS, Shape, release};
 
 /// Vectors of rows of a strip: as many as without tiles, so that products of both go together.
@@ -180,6 +180,7 @@ impl<F: Form> Tiles<Beside> for Sums<F> {
             // token; registers have been shaped.
             unsafe {
                 let values = input.values.as_ptr().add(span * SPAN * width);
+                let next = input.values.as_ptr().wrapping_add(after(span, spans, product.columns) * width);
                 for group in 0..GROUPS {
                     ahead.ask::<Beside>(each);
                     let weights = panel.lines.as_ptr().add((span * GROUPS + group) * GROUP_LINES);
@@ -199,7 +200,7 @@ impl<F: Form> Tiles<Beside> for Sums<F> {
                             width,
                             is_first: part.start + span == 0,
                             out: sums.add(first * height + r * LANES_MAX),
-                            next: values.wrapping_add((SPAN + r * ROW_BYTES) * width + first * ROW_BYTES),
+                            next: next.wrapping_add((r * width + first) * ROW_BYTES),
                         };
                         leaving.run::<F>((width - first).min(ROWS));
                     }
