@@ -321,7 +321,7 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize>(
             let mut sums = [[V::float(0.0); 2]; R];
             for vector in 0..2 {
                 let (sixteen, lane) = (places[vector] / SIDE * SIDE * blocks, places[vector] % SIDE);
-                debug_assert!((sixteen + SIDE * blocks) * P::BYTES <= cache.keys.len());
+                assert!(!cfg!(test) || (sixteen + SIDE * blocks) * P::BYTES <= cache.keys.len());
                 keys[vector] = keys[vector].add(sixteen * P::BYTES + lane * 4);
                 steps[vector] = steps[vector].add(sixteen + lane);
                 if !capped {
@@ -529,7 +529,7 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
     // Bytes from four tokens to the next four, and from block to block.
     let (apart, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
     let weights = &scratch.bytes.weights[row * SEGMENT..][..R * SEGMENT];
-    debug_assert!((row + R - 1) * width + start + C * V::LANES <= scratch.part.values.len());
+    assert!(!cfg!(test) || (row + R - 1) * width + start + C * V::LANES <= scratch.part.values.len());
     // Not known to the compiler, which otherwise unrolls the loop over them, computes row after row and runs out of registers.
     let fours = black_box(SIDE / TOGETHER);
     // SAFETY: four fours of tokens follow each place, which begins sixteen; weights and sums lie in the scratch.
@@ -540,7 +540,7 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
             let own = group.places.map(|place| cache.values.as_ptr().wrapping_add(place / TOGETHER * apart));
             let asked = next.values::<P>(index, own);
             for half in 0..2 {
-                debug_assert!((group.places[half] + SIDE) / TOGETHER * apart <= cache.values.len());
+                assert!(!cfg!(test) || (group.places[half] + SIDE) / TOGETHER * apart <= cache.values.len());
                 let (from, asked) = (own[half], asked[half]);
                 let weights = weights.as_ptr().add(group.number * GROUP + half * SIDE);
                 for four in 0..fours {

@@ -115,7 +115,7 @@ unsafe fn score<V: Vector, E: Stored, const R: usize>(
         for (index, keys) in keys.iter_mut().enumerate() {
             let at = side + index * V::LANES;
             let sixteen = places.of((position + at).min(last) / SIDE * SIDE) * cache.width;
-            debug_assert!(sixteen + SIDE * cache.width <= cache.keys.len());
+            assert!(!cfg!(test) || sixteen + SIDE * cache.width <= cache.keys.len());
             // SAFETY: inside the store by the check above, which holds for every place of a page table.
             *keys = unsafe { keys.add(sixteen + at % SIDE) };
         }
@@ -192,7 +192,7 @@ unsafe fn dots<V: Vector, E: Stored, const R: usize, const P: usize>(
         let mut keys = [cache.values.as_ptr(); P];
         for (index, keys) in keys.iter_mut().enumerate() {
             let at = places.of((first + index).min(last)) * cache.width;
-            debug_assert!(at + cache.width <= cache.values.len());
+            assert!(!cfg!(test) || at + cache.width <= cache.values.len());
             // SAFETY: inside the store by the check above, which holds for every place of a page table.
             *keys = unsafe { keys.add(at) };
         }
@@ -308,7 +308,7 @@ unsafe fn weigh<V: Vector, E: Stored, const R: usize, const C: usize>(
     scratch: &mut Scratch,
     cache: &Numbers<&[E]>,
 ) -> usize {
-    debug_assert!(row + R <= ROWS);
+    assert!(!cfg!(test) || row + R <= ROWS);
     let (places, width) = (task.places(tile), padded(task.attention.head_dim as usize));
     let base = range.start / SEGMENT * SEGMENT;
     let mut position = range.start;
@@ -318,7 +318,7 @@ unsafe fn weigh<V: Vector, E: Stored, const R: usize, const C: usize>(
         while position < range.end {
             let count = (SIDE - position % SIDE).min(range.end - position);
             let from = places.of(position) * cache.width + cache.rows.unwrap_or(0) + start;
-            debug_assert!(from + (count - 1) * cache.width + C * V::LANES <= cache.values.len());
+            assert!(!cfg!(test) || from + (count - 1) * cache.width + C * V::LANES <= cache.values.len());
             let from = cache.values.as_ptr().add(from);
             let weights = scratch.scores.as_ptr().add(row * SEGMENT + position - base);
             for index in 0..count {
