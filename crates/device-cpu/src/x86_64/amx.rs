@@ -1,4 +1,5 @@
-//! AMX: products of tiles for brain floating-point weights and for codes with whole scales, beside AVX-512 for everything else.
+//! AMX: products of tiles for brain floating-point weights, and of many tokens for codes with whole scales and for bytes, beside AVX-512 for
+//! everything else.
 //!
 //! Eight tile registers have up to sixteen rows of 64 bytes each; one instruction multiplies two of them and adds the product to a third.
 //! The compiler knows no tile registers: they are used in inline assembly only, between [`Shape::take`] and [`release`] on the same

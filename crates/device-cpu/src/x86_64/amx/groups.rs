@@ -227,6 +227,7 @@ fn registers(width: usize) -> Shape {
 /// a span; this thread has taken the [`registers`] of so many tokens.
 #[inline(always)]
 unsafe fn meet((weights, apart): (*const Line, usize), x: *const i8, width: usize, tiles: *mut Line) {
+    const { assert!(GROUPS * ROWS * ROW_BYTES == 4096, "from one register's groups to the next one's") };
     // SAFETY: registers have the shapes of what is loaded and stored.
     unsafe {
         asm!(
