@@ -12,7 +12,7 @@ use kauri_formats::Quant;
 use crate::adapters::{Adapters, Io};
 use crate::aligned::Aligned;
 use crate::detect::Kernels;
-use crate::matmul::{self, Group, Input, Job};
+use crate::matmul::{self, Group, Input, Job, Source};
 use crate::ops::by_rows;
 use crate::pool::Pool;
 use crate::product::Finish;
@@ -236,9 +236,10 @@ fn activate(
 pub fn shared((pool, products, adapters): Work<'_>, shared: &Shared<Weight>, rows: &mut Rows<'_>) {
     let (tokens, hidden, kernels) = (rows.tokens, shared.dense.down.rows as usize, products.kernels());
     let [gate, up] = &mut rows.wide;
-    widen((&mut *pool, &mut *products, &mut *adapters), &shared.dense, rows.input, tokens, [gate, up]);
+    widen((&mut *pool, &mut *products, &mut *adapters), &shared.dense, Source::Rows(rows.input), tokens, [gate, up]);
     let mut project = |linear: &Linear<Weight>, x: &[f32], finish, out: &mut [f32]| {
-        matmul::linear(pool, products, x, tokens, &mut [Job { linear, gate: None, finish, out: &mut *out }]);
+        let job = Job { linear, gate: None, finish, out: &mut *out };
+        matmul::linear(pool, products, Source::Rows(x), tokens, &mut [job]);
         adapters.add(pool, kernels, linear, Extent::Tokens, Io { x, by_token: false, factor: 1.0, out });
     };
     let Some(scales) = &shared.gate else {
@@ -254,11 +255,11 @@ pub fn shared((pool, products, adapters): Work<'_>, shared: &Shared<Weight>, row
     }
 }
 
-/// The wide values of a feed-forward network, from `tokens` rows of `x` to `gate`; `up` is memory for as many.
+/// The wide values of a feed-forward network, from `tokens` rows to `gate`; `up` is memory for as many.
 pub fn widen(
     (pool, products, adapters): Work<'_>,
     dense: &Dense<Weight>,
-    x: &[f32],
+    source: Source<'_>,
     tokens: usize,
     [gate, up]: [&mut [f32]; 2],
 ) {
@@ -273,10 +274,10 @@ pub fn widen(
         held => {
             let job = |linear, out| Job { linear, gate: None, finish: Finish::Store, out };
             let ups = job(&dense.up, &mut *up);
-            match held {
-                Some(held) => matmul::linear(pool, products, x, tokens, &mut [job(held, &mut *gate), ups]),
-                None => matmul::linear(pool, products, x, tokens, &mut [ups]),
-            }
+            let x = match held {
+                Some(held) => matmul::linear(pool, products, source, tokens, &mut [job(held, &mut *gate), ups]),
+                None => matmul::linear(pool, products, source, tokens, &mut [ups]),
+            };
             if let Some(held) = held {
                 adapters.add(pool, kernels, held, Extent::Tokens, Io { x, by_token: false, factor: 1.0, out: gate });
             }
@@ -289,7 +290,7 @@ pub fn widen(
             return activate(pool, kernels, (activation, is_gated), width, (&mut gate[..values], &up[..values]));
         }
     };
-    matmul::linear(pool, products, x, tokens, &mut [Job { linear: &dense.up, gate: held, finish, out: gate }]);
+    matmul::linear(pool, products, source, tokens, &mut [Job { linear: &dense.up, gate: held, finish, out: gate }]);
 }
 
 #[cfg(test)]

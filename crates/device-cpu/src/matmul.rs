@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use kauri_arch::Linear;
+use kauri_arch::{Linear, Norm};
 use kauri_device::{Matrix, Weight, formula};
 use kauri_formats::{Quant, Tiles};
 
@@ -43,6 +43,24 @@ pub struct Job<'a> {
     pub finish: Finish,
     /// (tokens, rows).
     pub out: &'a mut [f32],
+}
+
+/// What products are computed of.
+pub enum Source<'a> {
+    /// Rows as they stand: (tokens, columns).
+    Rows(&'a [f32]),
+    /// Rows that are normalised as they are packed, and where they go: (tokens, columns) both.
+    Normed(&'a Norm<Weight>, &'a [f32], &'a mut [f32]),
+}
+
+impl<'a> Source<'a> {
+    /// What products read, once it is there.
+    fn values(self) -> &'a [f32] {
+        match self {
+            Self::Rows(x) => x,
+            Self::Normed(.., to) => to,
+        }
+    }
 }
 
 /// Rows of activations: (tokens, columns).
@@ -137,17 +155,25 @@ pub fn go_together(kernels: Kernels, linear: &Linear<Weight>, gate: &Linear<Weig
     linear.rows == gate.rows && rows(linear) == rows(gate)
 }
 
-/// Computes all `jobs` on the same `tokens` rows of `x`.
+/// Computes all `jobs` on the same `tokens` rows, and gives back what those were, normalised where they were to be.
 ///
 /// The sum of each output runs in one fixed order, so that a token's result does not depend on the other tokens, on how the
 /// rows are shared out, or on the number of threads.
 ///
 /// # Panics
-/// If a gate and its product do not [go together](go_together), or there are more than [`TOGETHER`] jobs.
-pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, jobs: &mut [Job<'_>]) {
-    let Some(columns) = jobs.first().map(|job| job.linear.columns as usize).filter(|_| tokens > 0) else { return };
+/// If a gate and its product do not [go together](go_together), or there are more than [`TOGETHER`] jobs, or none.
+pub fn linear<'a>(
+    pool: &mut Pool,
+    scratch: &mut Scratch,
+    mut source: Source<'a>,
+    tokens: usize,
+    jobs: &mut [Job<'_>],
+) -> &'a [f32] {
+    let columns = jobs.first().expect("a product").linear.columns as usize;
     assert!(jobs.len() <= TOGETHER, "{} products of one input", jobs.len());
-    let x = Input { x: &x[..tokens * columns], order: None, tokens };
+    if tokens == 0 {
+        return source.values();
+    }
     let kernels = scratch.kernels;
     let rows = Rows { first: 0, tokens };
     let mut each = jobs.iter_mut();
@@ -162,7 +188,23 @@ pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, 
     });
     let strips =
         || jobs.iter().flatten().filter_map(|job| job.strips).flat_map(|(own, gate)| [Some(own), gate]).flatten();
-    pack(pool, scratch, x, columns, strips, &|_| rows);
+    let of_row = |token: usize| token * columns..(token + 1) * columns;
+    match &mut source {
+        Source::Rows(x) => pack(pool, scratch, (tokens, columns), strips, &|token| &x[of_row(token)], &|_| rows),
+        Source::Normed(norm, from, to) => {
+            let normed = Disjoint::new(&mut to[..tokens * columns]);
+            let row = |token| {
+                // SAFETY: every row is packed once.
+                let row = unsafe { normed.slice(of_row(token)) };
+                row.copy_from_slice(&from[of_row(token)]);
+                kernels.norm(norm, row);
+                &*row
+            };
+            pack(pool, scratch, (tokens, columns), strips, &row, &|_| rows);
+        }
+    }
+    let values = source.values();
+    let x = Input { x: &values[..tokens * columns], order: None, tokens };
     let count = jobs.iter().flatten().map(Shared::units).sum::<usize>();
     let memory = Memory::new(scratch, columns);
     let has_blocks = jobs.iter().flatten().any(|job| job.block() < tokens);
@@ -179,6 +221,7 @@ pub fn linear(pool: &mut Pool, scratch: &mut Scratch, x: &[f32], tokens: usize, 
             unsafe { job.run(x, own, &mut worker) };
         }
     });
+    values
 }
 
 /// Computes `count` groups of rows of `x`, all of them with matrices of the same types and sizes.
@@ -214,7 +257,7 @@ pub fn grouped<'a>(
         let of = (0..count).find(|&index| group(index).tokens.0 + group(index).tokens.1 > token);
         shared(of.expect("every row is in a group")).tokens
     };
-    pack(pool, scratch, x, columns, strips, &rows_of);
+    pack(pool, scratch, (x.tokens, columns), strips, &|token| x.row(token, columns), &rows_of);
     let units = shared(0).units();
     let memory = Memory::new(scratch, columns);
     pool.split(count * units, pool.grain(count * units), &|thread, mut pieces| {
@@ -230,16 +273,16 @@ pub fn grouped<'a>(
     });
 }
 
-/// Packs the input in the ways that the kernels want it; `rows_of` says with which others a row stands.
-fn pack<I: Iterator<Item = Strips>>(
+/// Packs the input in the ways that the kernels want it: `row` gives each of its rows once, and `rows_of` says with which others it stands.
+fn pack<'a, I: Iterator<Item = Strips>>(
     pool: &mut Pool,
     scratch: &mut Scratch,
-    x: Input<'_>,
-    columns: usize,
+    (tokens, columns): (usize, usize),
     strips: impl Fn() -> I,
+    row: &(dyn Fn(usize) -> &'a [f32] + Sync),
     rows_of: &(dyn Fn(usize) -> Rows + Sync),
 ) {
-    let (kernels, tokens) = (scratch.kernels, x.tokens);
+    let kernels = scratch.kernels;
     // The widest tiles of each packing: all kernels of one have the same.
     let (mut bytes, mut tiles, mut numbers, mut brains, mut thirds) = (None, None, None, None, None);
     for strips in strips() {
@@ -256,6 +299,8 @@ fn pack<I: Iterator<Item = Strips>>(
         *widest = Some(strips.tokens);
     }
     if bytes.or(tiles).or(numbers).or(brains).or(thirds.map(|(widest, _)| widest)).is_none() {
+        // Rows are wanted all the same, normalised.
+        (0..tokens).for_each(|token| _ = row(token));
         return;
     }
     scratch.activations.begin(tokens, columns, strips().filter_map(|strips| strips.packing.correction()));
@@ -267,7 +312,7 @@ fn pack<I: Iterator<Item = Strips>>(
             if token >= rows.first + rows.tokens {
                 rows = rows_of(token);
             }
-            let x = x.row(token, columns);
+            let x = row(token);
             // SAFETY: tokens are shared out without overlap.
             unsafe {
                 if let Some(widest) = bytes {

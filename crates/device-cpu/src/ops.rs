@@ -20,7 +20,7 @@ use crate::detect::{Isa, Kernels};
 use crate::elementwise;
 use crate::experts;
 use crate::latent;
-use crate::matmul::{self, Job, Scratch};
+use crate::matmul::{self, Job, Scratch, Source};
 use crate::pool::{Disjoint, Pool};
 use crate::product::Finish;
 use crate::recurrent::{self, States};
@@ -225,15 +225,23 @@ impl Cpu {
         Buffer::Normed
     }
 
-    /// Products of one input, packed once.
-    fn products_of<const N: usize>(&mut self, from: Buffer, products: [(Piece<'_>, Buffer); N]) {
+    /// Products of one input, packed once: of `from`, or of the stream's norm, which then stands in `Normed`.
+    fn products_of<const N: usize>(
+        &mut self,
+        (norm, from): (Option<&Norm<Weight>>, Buffer),
+        products: [(Piece<'_>, Buffer); N],
+    ) {
         let tokens = self.rows(from);
         let (x, mut rest) = split(&mut self.buffers, from);
+        let source = match norm {
+            None => Source::Rows(x),
+            Some(norm) => Source::Normed(norm, x, rest[Buffer::Normed as usize].take().expect("another buffer")),
+        };
         let mut jobs = products.map(|(Piece { linear, gate, finish }, to)| {
             let out = rest[to as usize].take().expect("an output of its own for each product");
             Job { linear, gate, finish, out }
         });
-        matmul::linear(&mut self.pool, &mut self.products, x, tokens, &mut jobs);
+        let x = matmul::linear(&mut self.pool, &mut self.products, source, tokens, &mut jobs);
         for Job { linear, finish, out, .. } in &mut jobs {
             let factor = match finish {
                 Finish::Store => 1.0,
@@ -243,6 +251,36 @@ impl Cpu {
             let io = Io { x, by_token: false, factor, out };
             self.adapters.add(&mut self.pool, self.products.kernels(), linear, from.extent(), io);
         }
+    }
+
+    /// Norms and rope of the heads of queries and keys: a row of both after the other, which stays in the first-level cache meanwhile.
+    fn turn(&mut self, attention: &Attention<Weight>) {
+        let head_dim = attention.head_dim as usize;
+        let (tokens, kernels) = (self.batch.tokens.len(), self.products.kernels());
+        let [query, key] = several(&mut self.buffers, [Buffer::Query, Buffer::Key]);
+        let side = |rows, heads: u32, norm| (Disjoint::new(rows), heads as usize * head_dim, norm);
+        let sides = [
+            side(query, attention.heads, attention.q_norm.as_ref()),
+            side(key, attention.kv_heads, attention.k_norm.as_ref()),
+        ];
+        let rope = attention.rope.map(|rope| &self.ropes[rope]);
+        if rope.is_none() && sides.iter().all(|(.., norm)| norm.is_none()) {
+            return;
+        }
+        self.pool.split(tokens, self.pool.grain(tokens), &|_, tokens| {
+            for token in tokens {
+                for (rows, width, norm) in &sides {
+                    // SAFETY: tokens are shared out without overlap.
+                    let row = unsafe { rows.slice(token * width..(token + 1) * width) };
+                    if let Some(norm) = norm {
+                        kernels.norm(norm, row);
+                    }
+                    if let Some((frequencies, angles)) = rope {
+                        kernels.rope(&elementwise::Turn { frequencies, angles, width: *width, head_dim }, token, row);
+                    }
+                }
+            }
+        });
     }
 
     /// One buffer to read and another to write.
@@ -323,7 +361,7 @@ impl Ops for Cpu {
     }
 
     fn linear(&mut self, linear: &Linear<Weight>, from: Buffer, to: Buffer) {
-        self.products_of(from, [(Piece::plain(linear), to)]);
+        self.products_of((None, from), [(Piece::plain(linear), to)]);
     }
 
     fn rope(&mut self, rope: usize, heads: usize, head_dim: usize, buffer: Buffer) {
@@ -545,35 +583,39 @@ impl Ops for Cpu {
     }
 
     fn qkv(&mut self, block: usize, norm: Option<&Norm<Weight>>, attention: &Attention<Weight>) {
-        let input = self.normed(norm);
         let Attention { q, k, v, .. } = attention;
         let [q, k, v] = [q, k, v].map(Piece::plain);
         let query = if attention.gated { Buffer::Packed } else { Buffer::Query };
-        self.products_of(input, [(q, query), (k, Buffer::Key), (v, Buffer::Value)]);
-        reference::turn_and_store(self, block, attention);
+        self.products_of((norm, Buffer::Stream), [(q, query), (k, Buffer::Key), (v, Buffer::Value)]);
+        reference::deal_gates(self, attention);
+        self.turn(attention);
+        self.store(block, attention);
     }
 
     fn inputs<const N: usize>(&mut self, norm: Option<&Norm<Weight>>, products: [(&Linear<Weight>, Buffer); N]) {
-        let input = self.normed(norm);
-        self.products_of(input, products.map(|(linear, to)| (Piece::plain(linear), to)));
+        self.products_of((norm, Buffer::Stream), products.map(|(linear, to)| (Piece::plain(linear), to)));
     }
 
     fn latent(&mut self, block: usize, norm: Option<&Norm<Weight>>, latent: &Latent<Weight>) {
-        let input = self.normed(norm);
         let (queries, to) = match &latent.q_low {
             None => (&latent.q, Buffer::Parts),
             Some((low, _)) => (low, Buffer::Low),
         };
-        self.products_of(input, [(Piece::plain(&latent.kv), Buffer::Value), (Piece::plain(queries), to)]);
+        let products = [(Piece::plain(&latent.kv), Buffer::Value), (Piece::plain(queries), to)];
+        self.products_of((norm, Buffer::Stream), products);
         reference::fold_and_store(self, block, latent);
     }
 
     fn gate_up(&mut self, norm: Option<&Norm<Weight>>, dense: &Dense<Weight>) {
-        let input = self.normed(norm);
-        let tokens = self.rows(input);
-        let [x, gate, up] = several(&mut self.buffers, [input, Buffer::Gate, Buffer::Up]);
+        let tokens = self.rows(Buffer::Stream);
+        let buffers = [Buffer::Stream, Buffer::Normed, Buffer::Gate, Buffer::Up];
+        let [stream, normed, gate, up] = several(&mut self.buffers, buffers);
+        let source = match norm {
+            None => Source::Rows(stream),
+            Some(norm) => Source::Normed(norm, stream, normed),
+        };
         let work = (&mut self.pool, &mut self.products, &mut self.adapters);
-        experts::widen(work, dense, x, tokens, [gate, up]);
+        experts::widen(work, dense, source, tokens, [gate, up]);
     }
 
     fn experts(&mut self, norm: Option<&Norm<Weight>>, moe: &Moe<Weight>) {
@@ -607,7 +649,7 @@ impl Ops for Cpu {
             return;
         }
         let product = Piece { linear, gate: None, finish: Finish::Add(scale) };
-        self.products_of(from, [(product, Buffer::Stream)]);
+        self.products_of((None, from), [(product, Buffer::Stream)]);
     }
 }
 

@@ -66,11 +66,13 @@ pub fn turned(matrix: &Matrix, x: &[f32], y: &mut [f32]) {
 #[inline(always)]
 pub fn norm(kind: NormKind, epsilon: f32, weight: &[f32], bias: Option<&[f32]>, x: &mut [f32]) {
     let count = x.len() as f32;
-    let mean = match kind {
-        NormKind::Rms => 0.0,
-        NormKind::Layer => x.iter().sum::<f32>() / count,
-    };
-    x.iter_mut().for_each(|value| *value -= mean);
+    match kind {
+        NormKind::Rms => {}
+        NormKind::Layer => {
+            let mean = x.iter().sum::<f32>() / count;
+            x.iter_mut().for_each(|value| *value -= mean);
+        }
+    }
     let factor = 1.0 / (dot(x, x) / count + epsilon).sqrt();
     for (value, weight) in x.iter_mut().zip(weight) {
         *value = *value * factor * weight;

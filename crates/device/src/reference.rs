@@ -23,10 +23,7 @@ pub fn qkv<D: Ops + ?Sized>(
 pub fn turn_and_store<D: Ops + ?Sized>(device: &mut D, block: usize, attention: &Attention<D::Weight>) {
     let (heads, kv_heads) = (attention.heads as usize, attention.kv_heads as usize);
     let head_dim = attention.head_dim as usize;
-    if attention.gated {
-        let part = |to| Part { width: head_dim, to, row: heads * head_dim, start: 0 };
-        device.deal(heads, &[part(Buffer::Query), part(Buffer::MixerGate)]);
-    }
+    deal_gates(device, attention);
     if let Some(norm) = &attention.q_norm {
         device.norm(norm, heads * head_dim / norm.width as usize, Buffer::Query, Buffer::Query);
     }
@@ -38,6 +35,15 @@ pub fn turn_and_store<D: Ops + ?Sized>(device: &mut D, block: usize, attention: 
         device.rope(rope, kv_heads, head_dim, Buffer::Key);
     }
     device.store(block, attention);
+}
+
+/// Queries and the gates that were projected with them, if they were, each to its buffer.
+pub fn deal_gates<D: Ops + ?Sized>(device: &mut D, attention: &Attention<D::Weight>) {
+    if attention.gated {
+        let (heads, head_dim) = (attention.heads as usize, attention.head_dim as usize);
+        let part = |to| Part { width: head_dim, to, row: heads * head_dim, start: 0 };
+        device.deal(heads, &[part(Buffer::Query), part(Buffer::MixerGate)]);
+    }
 }
 
 /// See [`Ops::inputs`].

@@ -18,7 +18,7 @@ use kauri_formats::Quant;
 use super::{Form, Place, Scales, Sink, Unpack, scales};
 use crate::activation::{Activations, Rows, SPAN};
 use crate::detect::{Isa, Kernels};
-use crate::matmul::{self, Group, Input, Job, Scratch};
+use crate::matmul::{self, Group, Input, Job, Scratch, Source};
 use crate::pool::Pool;
 use crate::product::{Finish, LANES_MAX};
 use crate::quant::{self, Visitor};
@@ -211,7 +211,7 @@ fn multiply(kernels: Kernels, linear: &Linear<Weight>, x: &[f32], threads: usize
     matmul::linear(
         &mut Pool::new(threads),
         &mut scratch,
-        x,
+        Source::Rows(x),
         tokens,
         &mut [Job { linear, gate: None, finish: Finish::Store, out: &mut out }],
     );

@@ -96,7 +96,7 @@ fn seconds(linear: &Linear<Weight>, (kernels, threads): (Kernels, usize), tokens
     let mut once = || {
         let start = Instant::now();
         let job = Job { linear, gate: None, finish: Finish::Store, out: &mut out };
-        matmul::linear(&mut pool, &mut scratch, &x, tokens, &mut [job]);
+        matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), tokens, &mut [job]);
         start.elapsed().as_secs_f64()
     };
     // A core that comes from other work runs wide instructions at half its speed for some milliseconds.
