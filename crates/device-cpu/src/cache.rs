@@ -311,19 +311,19 @@ impl Places<'_> {
 }
 
 impl New<'_> {
-    /// Calls `store` for each run of up to sixteen new tokens of one sequence whose places stand side by side: with the first
-    /// place and the tokens.
-    #[inline(always)]
-    fn for_each_run(&self, mut store: impl FnMut(usize, Range<usize>)) {
-        for sequence in &self.batch.sequences {
+    /// The runs of up to sixteen new tokens of one sequence whose places stand side by side: the first place and the tokens. To be gone through
+    /// by a loop: a closure is compiled for the instructions of the function around it only where the compiler likes to write it out.
+    fn runs(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
+        self.batch.sequences.iter().flat_map(|sequence| {
             let places = Places { pages: &self.batch.pages[sequence.pages.clone()], page_tokens: self.page_tokens };
             let (mut token, mut position) = (sequence.tokens.start, sequence.cached_tokens as usize);
-            while token < sequence.tokens.end {
+            std::iter::from_fn(move || {
                 let count = (SIDE - position % SIDE).min(sequence.tokens.end - token);
-                store(places.of(position), token..token + count);
+                let run = (count > 0).then(|| (places.of(position), token..token + count));
                 (token, position) = (token + count, position + count);
-            }
-        }
+                run
+            })
+        })
     }
 
     #[inline(always)]
@@ -470,14 +470,14 @@ impl<E: Number> Numbers<&mut [E]> {
     fn store(&mut self, new: &New<'_>) {
         let width = self.width;
         if self.rows.is_some() {
-            new.for_each_run(|place, tokens| {
+            for (place, tokens) in new.runs() {
                 for (place, token) in (place..).zip(tokens) {
                     E::round(new.key(token), &mut self.values[place * width..][..new.head_dim]);
                 }
-            });
+            }
             return;
         }
-        new.for_each_run(|place, tokens| {
+        for (place, tokens) in new.runs() {
             let side = place % SIDE;
             let keys = &mut self.keys[(place - side) * width..][..SIDE * width];
             // Sixteen values of each token at a time, turned in the first-level cache.
@@ -497,7 +497,7 @@ impl<E: Number> Numbers<&mut [E]> {
             for (place, token) in (place..).zip(tokens) {
                 E::round(new.value(token), &mut self.values[place * width..][..new.head_dim]);
             }
-        });
+        }
     }
 }
 

@@ -85,6 +85,18 @@ pub unsafe trait Vector: Copy {
     unsafe fn store_unsigned(value: Self::Float, to: *mut u8);
     /// `LANES` half-precision numbers from memory, widened.
     unsafe fn load_half(from: *const f16) -> Self::Float;
+    /// The nearest half-precision numbers, to even between two, to memory.
+    #[inline(always)]
+    unsafe fn store_half(value: Self::Float, to: *mut f16) {
+        let mut lanes = [0.0; 16];
+        // SAFETY: the array holds a vector, and so does the memory by the caller's word.
+        unsafe {
+            Self::store(value, lanes.as_mut_ptr());
+            for (lane, value) in lanes[..Self::LANES].iter().enumerate() {
+                *to.add(lane) = f16::from_f32(*value);
+            }
+        }
+    }
     /// `LANES` brain floating-point numbers from memory, widened.
     unsafe fn load_brain(from: *const bf16) -> Self::Float;
     /// `a` in the lanes from `first` to `last`, `other` elsewhere.
@@ -103,6 +115,16 @@ pub unsafe trait Vector: Copy {
     }
     /// The largest lane.
     unsafe fn most(a: Self::Float) -> f32;
+    /// That of each of four.
+    #[inline(always)]
+    unsafe fn mosts(values: [Self::Float; 4]) -> [f32; 4] {
+        let mut mosts = [0.0; 4];
+        for (most, value) in mosts.iter_mut().zip(values) {
+            // SAFETY: the caller's contract is the same.
+            *most = unsafe { Self::most(value) };
+        }
+        mosts
+    }
     /// The same integer in every lane.
     unsafe fn int(value: i32) -> Self::Int;
     /// Sum; wraps.

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use super::{ROWS, SEGMENT, Task, Tile, lanes};
 use crate::aligned::Aligned;
-use crate::cache::bytes::{BLOCK, Bytes, Packed, Rounding, TOGETHER, Vectors, part};
+use crate::cache::bytes::{BLOCK, BLOCKS, Bytes, PART, Packed, Rounding, TOGETHER, Vectors, part};
 use crate::cache::{Places, SIDE};
 use crate::product::LINE;
 use crate::vector::{self, Vector};
@@ -202,20 +202,35 @@ pub unsafe fn prepare<V: Vector, P: Packed>(task: &Task<'_>, tile: &Tile, scratc
     let scratch = &mut scratch.bytes;
     // Scores are logarithms to the base of two, unless a cap comes first.
     let scale = task.attention.scale * if task.attention.soft_cap.is_some() { 1.0 } else { LOG2_E };
+    let mut room = [0.0; PART];
     for row in 0..tile.rows.len() {
         let query = task.query(tile, tile.rows.start + row);
-        for block in 0..blocks {
-            let (index, values) = (row * blocks + block, part(query, block));
+        for number in 0..blocks.div_ceil(BLOCKS) {
+            let values = part(query, number, &mut room);
+            let (first, count) = (row * blocks + number * BLOCKS, BLOCKS.min(blocks - number * BLOCKS));
             // SAFETY: the caller's contract is the same.
-            let steps = unsafe {
-                let (least, most) = Vectors::<V>::extremes(&values);
-                let most = most.max(-least);
-                scratch.scales[index] = most / 127.0 * scale;
-                Vectors::<V>::steps(&values, if most > 0.0 { 127.0 / most } else { 0.0 })
-            };
-            scratch.queries[index * BLOCK..][..BLOCK].copy_from_slice(&steps);
-            scratch.starts[index] = -P::ZERO * steps.iter().map(|&steps| i32::from(steps)).sum::<i32>();
+            unsafe {
+                let mut inverses = [0.0; BLOCKS];
+                for (block, (least, most)) in Vectors::<V>::extremes(values).into_iter().enumerate().take(count) {
+                    let most = most.max(-least);
+                    scratch.scales[first + block] = most / 127.0 * scale;
+                    inverses[block] = if most > 0.0 { 127.0 / most } else { 0.0 };
+                }
+                let queries = &mut scratch.queries[first * BLOCK..][..count * BLOCK];
+                if let Some(whole) = queries.first_chunk_mut() {
+                    Vectors::<V>::steps(values, inverses, whole);
+                } else {
+                    let mut steps = [0; PART];
+                    Vectors::<V>::steps(values, inverses, &mut steps);
+                    queries.copy_from_slice(&steps[..count * BLOCK]);
+                }
+            }
         }
+    }
+    // Only now: a core waits for a load of what several stores still have.
+    let count = tile.rows.len() * blocks;
+    for (start, steps) in scratch.starts[..count].iter_mut().zip(scratch.queries.as_chunks::<BLOCK>().0) {
+        *start = -P::ZERO * steps.iter().map(|&steps| i32::from(steps)).sum::<i32>();
     }
 }
 

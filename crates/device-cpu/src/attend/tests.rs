@@ -416,3 +416,28 @@ fn the_cache_gives_back_what_was_stored() {
         }
     }
 }
+
+#[test]
+fn every_instruction_set_keeps_the_same() {
+    for (cache, head_dim) in TYPES.into_iter().flat_map(|cache| [24, 80, 128, 160].map(|head_dim| (cache, head_dim))) {
+        let case = Case::new(cache, [2, 2, head_dim], 53);
+        let kept = |isa| {
+            let mut bench = Bench::new(&case, isa, 2);
+            // Neighbourhoods that begin, go on and end in the middle, and whole ones.
+            bench.run(&[1, 3, 20]);
+            let (pages, mut all) = (case.pages(), Vec::new());
+            for (position, head) in (0..53).flat_map(|position| [(position, 0), (position, 1)]) {
+                let (place, mut vector) = (bench.cache.places(&pages).of(position), vec![0.0; head_dim]);
+                bench.cache.read_key(place, head, &mut vector);
+                all.extend(vector.iter().map(|value| value.to_bits()));
+                bench.cache.read_value(place, head, &mut vector);
+                all.extend(vector.iter().map(|value| value.to_bits()));
+            }
+            all
+        };
+        let expected = kept(Isa::Scalar);
+        for isa in isas() {
+            assert!(kept(isa) == expected, "{cache:?}, heads of {head_dim}, on {}", isa.name());
+        }
+    }
+}

@@ -16,16 +16,20 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use half::f16;
-use half::slice::HalfFloatSliceExt;
 use kauri_device::memory::Run;
 
 use super::{New, SIDE, copy_part, part_of};
 use crate::aligned::{Aligned, Zero};
 use crate::pool::Disjoint;
+use crate::product::LINE;
 use crate::vector::Vector;
 
 /// Values of a block.
 pub const BLOCK: usize = 32;
+/// Blocks of a row that are rounded together.
+pub const BLOCKS: usize = 4;
+/// Their values.
+pub const PART: usize = BLOCKS * BLOCK;
 /// Tokens whose values stand together.
 pub const TOGETHER: usize = 4;
 
@@ -303,61 +307,107 @@ impl Bytes<&mut [u8], &mut [f16], &mut [f32]> {
     /// The CPU has the instructions of `R`.
     #[inline(always)]
     pub(super) unsafe fn store<R: Rounding, P: Packed, const N: usize>(&mut self, new: &New<'_>) {
-        new.for_each_run(|place, tokens| {
-            let (side, count) = (place % SIDE, tokens.len());
+        let parts = self.blocks.div_ceil(BLOCKS);
+        let (mut keys, mut values) = ([[[0; N]; BLOCKS]; SIDE], [[[0; N]; BLOCKS]; SIDE]);
+        let (mut room, mut steps) = ([0.0; PART], [0; PART]);
+        for (place, tokens) in new.runs() {
+            let count = tokens.len();
             let mut inverses = [0.0; SIDE];
             for (index, token) in tokens.clone().enumerate() {
-                // SAFETY: the caller's contract is the same.
-                let (least, most) = unsafe { extremes::<R>(new.value(token)) };
+                // Tokens lie far apart, and some of them in another core's cache.
+                if token + SIDE < new.batch.tokens.len() {
+                    // SAFETY: the caller's contract is the same.
+                    unsafe {
+                        R::ask(new.value(token + SIDE));
+                        R::ask(new.key(token + SIDE));
+                    }
+                }
+                let (mut least, mut most) = (0.0f32, 0.0f32);
+                for number in 0..parts {
+                    // SAFETY: the caller's contract is the same.
+                    for (low, high) in unsafe { R::extremes(part(new.value(token), number, &mut room)) } {
+                        (least, most) = (least.min(low), most.max(high));
+                    }
+                }
                 // At least as much as has a finite inverse.
                 let step = P::value_step(least, most).max(1e-37);
                 inverses[index] = 1.0 / step;
                 (self.logarithms[place + index], self.inverses[place + index]) = (step.log2(), 1.0 / step);
             }
-            for block in 0..self.blocks {
-                let (mut rows, mut scales) = ([[0; N]; SIDE], [0.0; SIDE]);
-                for ((row, scale), token) in rows.iter_mut().zip(&mut scales).zip(tokens.clone()) {
-                    let values = part(new.key(token), block);
+            for number in 0..parts {
+                let mut scales = [[0.0; SIDE]; BLOCKS];
+                for (index, token) in tokens.clone().enumerate() {
                     // SAFETY: the caller's contract is the same.
                     unsafe {
-                        let (least, most) = R::extremes(&values);
-                        *scale = P::key_step(least, most);
-                        P::key(&R::steps(&values, if *scale == 0.0 { 0.0 } else { 1.0 / *scale }), row);
+                        let key = part(new.key(token), number, &mut room);
+                        let mut inverses_of_key = [0.0; BLOCKS];
+                        for (block, (least, most)) in R::extremes(key).into_iter().enumerate() {
+                            let step = P::key_step(least, most);
+                            scales[block][index] = step;
+                            inverses_of_key[block] = if step == 0.0 { 0.0 } else { 1.0 / step };
+                        }
+                        R::steps(key, inverses_of_key, &mut steps);
+                        for (key, steps) in keys[index].iter_mut().zip(steps.as_chunks().0) {
+                            P::key(steps, key);
+                        }
+                        let value = part(new.value(token), number, &mut room);
+                        R::steps(value, [inverses[index]; BLOCKS], &mut steps);
+                        for (value, steps) in values[index].iter_mut().zip(steps.as_chunks().0) {
+                            P::value(steps, value);
+                        }
                     }
                 }
-                let from = (place - side) * self.blocks + block * SIDE;
-                self.key_scales[from + side..][..count].convert_from_f32_slice(&scales[..count]);
-                let keys = self.keys[from * N..][..SIDE * N].as_chunks_mut::<{ 4 * SIDE }>().0;
-                for (four, keys) in keys.iter_mut().enumerate() {
-                    let keys = &mut keys.as_chunks_mut::<4>().0[side..];
-                    for (key, row) in keys.iter_mut().zip(&rows[..count]) {
-                        *key = row.as_chunks::<4>().0[four];
-                    }
-                }
-                for ((row, inverse), token) in rows.iter_mut().zip(inverses).zip(tokens.clone()) {
+                let blocks = number * BLOCKS..self.blocks.min((number + 1) * BLOCKS);
+                for (inside, block) in blocks.enumerate() {
                     // SAFETY: the caller's contract is the same.
-                    P::value(&unsafe { R::steps(&part(new.value(token), block), inverse) }, row);
+                    let scales = unsafe { R::halves(&scales[inside]) };
+                    self.store_keys((place, block, inside), &keys[..count], &scales[..count]);
+                    self.store_values((place, block, inside), &values[..count]);
                 }
-                self.store_values::<N>(place, block, &rows[..count]);
             }
-        });
+        }
     }
 
-    /// Keeps a block of the values of up to sixteen neighbours.
+    /// Keeps a block of the keys of up to sixteen neighbours, which is number `inside` of `rows`.
     #[inline(always)]
-    fn store_values<const N: usize>(&mut self, place: usize, block: usize, rows: &[[u8; N]]) {
+    fn store_keys<const N: usize>(
+        &mut self,
+        (place, block, inside): (usize, usize, usize),
+        rows: &[[[u8; N]; BLOCKS]],
+        scales: &[f16],
+    ) {
+        let side = place % SIDE;
+        let from = (place - side) * self.blocks + block * SIDE;
+        self.key_scales[from + side..][..scales.len()].copy_from_slice(scales);
+        let keys = self.keys[from * N..][..SIDE * N].as_chunks_mut::<{ 4 * SIDE }>().0;
+        for (four, keys) in keys.iter_mut().enumerate() {
+            let keys = &mut keys.as_chunks_mut::<4>().0[side..];
+            for (key, row) in keys.iter_mut().zip(rows) {
+                *key = row[inside].as_chunks::<4>().0[four];
+            }
+        }
+    }
+
+    /// The same of values.
+    #[inline(always)]
+    fn store_values<const N: usize>(
+        &mut self,
+        (place, block, inside): (usize, usize, usize),
+        rows: &[[[u8; N]; BLOCKS]],
+    ) {
         let mut index = 0;
         while index < rows.len() {
             let together = (place + index) % TOGETHER;
             let from = ((place + index) / TOGETHER * self.blocks + block) * N * TOGETHER;
             let values = self.values[from..][..N * TOGETHER].as_chunks_mut::<TOGETHER>().0;
             if let (0, Some([a, b, c, d])) = (together, rows[index..].first_chunk::<TOGETHER>()) {
+                let [a, b, c, d] = [&a[inside], &b[inside], &c[inside], &d[inside]];
                 for (channel, value) in values.iter_mut().enumerate() {
                     *value = [a[channel], b[channel], c[channel], d[channel]];
                 }
                 index += TOGETHER;
             } else {
-                for (value, byte) in values.iter_mut().zip(&rows[index]) {
+                for (value, byte) in values.iter_mut().zip(&rows[index][inside]) {
                     value[together] = *byte;
                 }
                 index += 1;
@@ -387,57 +437,64 @@ impl Bytes<&[u8], &[f16], &[f32]> {
     }
 }
 
-/// One block of a head, padded with zeros.
+/// Part number `number` of a head, where the head ends before it does brought to `room` and padded with zeros.
 #[inline(always)]
-pub fn part(head: &[f32], block: usize) -> [f32; BLOCK] {
-    let from = &head[block * BLOCK..];
+pub fn part<'a>(head: &'a [f32], number: usize, room: &'a mut [f32; PART]) -> &'a [f32; PART] {
+    let from = &head[number * PART..];
     if let Some(whole) = from.first_chunk() {
-        return *whole;
+        return whole;
     }
-    let mut padded = [0.0; BLOCK];
-    padded[..from.len()].copy_from_slice(from);
-    padded
-}
-
-/// The smallest and the largest of a head's values and zero.
-///
-/// # Safety
-/// The CPU has the instructions of `R`.
-#[inline(always)]
-unsafe fn extremes<R: Rounding>(head: &[f32]) -> (f32, f32) {
-    let (mut least, mut most) = (0.0f32, 0.0f32);
-    for block in 0..head.len().div_ceil(BLOCK) {
-        // SAFETY: the caller's contract is the same.
-        let (low, high) = unsafe { R::extremes(&part(head, block)) };
-        (least, most) = (least.min(low), most.max(high));
-    }
-    (least, most)
+    room.fill(0.0);
+    room[..from.len()].copy_from_slice(from);
+    room
 }
 
 /// How values are rounded to steps: one definition, and the same in vectors.
 pub trait Rounding {
-    /// The smallest and the largest of some values and zero.
+    /// The smallest and the largest of the values of each block and zero.
     ///
     /// # Safety
     /// The CPU has the instructions that the implementing type stands for.
-    unsafe fn extremes(values: &[f32; BLOCK]) -> (f32, f32);
-    /// The whole numbers next to the values times `inverse`, within -128 and 127; to even between two.
+    unsafe fn extremes(values: &[f32; PART]) -> [(f32, f32); BLOCKS];
+    /// The whole numbers next to the values times the number of their block, within -128 and 127; to even between two.
     ///
     /// # Safety
     /// The CPU has the instructions that the implementing type stands for.
-    unsafe fn steps(values: &[f32; BLOCK], inverse: f32) -> [i8; BLOCK];
+    unsafe fn steps(values: &[f32; PART], inverses: [f32; BLOCKS], to: &mut [i8; PART]);
+    /// The nearest half-precision numbers.
+    ///
+    /// # Safety
+    /// The CPU has the instructions that the implementing type stands for.
+    unsafe fn halves(values: &[f32; SIDE]) -> [f16; SIDE];
+    /// Asks for values that will be read soon, where there is an instruction for that.
+    ///
+    /// # Safety
+    /// The CPU has the instructions that the implementing type stands for.
+    #[inline(always)]
+    unsafe fn ask(_values: &[f32]) {}
 }
 
 /// The definition.
 pub struct Formula;
 
 impl Rounding for Formula {
-    unsafe fn extremes(values: &[f32; BLOCK]) -> (f32, f32) {
-        values.iter().fold((0.0, 0.0), |(least, most), &value| (least.min(value), most.max(value)))
+    unsafe fn extremes(values: &[f32; PART]) -> [(f32, f32); BLOCKS] {
+        let mut extremes = [(0.0, 0.0); BLOCKS];
+        for (extremes, values) in extremes.iter_mut().zip(values.as_chunks::<BLOCK>().0) {
+            *extremes =
+                values.iter().fold((0.0f32, 0.0f32), |(least, most), &value| (least.min(value), most.max(value)));
+        }
+        extremes
     }
 
-    unsafe fn steps(values: &[f32; BLOCK], inverse: f32) -> [i8; BLOCK] {
-        values.map(|value| (value * inverse).round_ties_even() as i8)
+    unsafe fn steps(values: &[f32; PART], inverses: [f32; BLOCKS], to: &mut [i8; PART]) {
+        for (index, (step, value)) in to.iter_mut().zip(values).enumerate() {
+            *step = (value * inverses[index / BLOCK]).round_ties_even() as i8;
+        }
+    }
+
+    unsafe fn halves(values: &[f32; SIDE]) -> [f16; SIDE] {
+        values.map(f16::from_f32)
     }
 }
 
@@ -446,30 +503,55 @@ pub struct Vectors<V>(PhantomData<V>);
 
 impl<V: Vector> Rounding for Vectors<V> {
     #[inline(always)]
-    unsafe fn extremes(values: &[f32; BLOCK]) -> (f32, f32) {
+    unsafe fn extremes(values: &[f32; PART]) -> [(f32, f32); BLOCKS] {
         // SAFETY: vectors lie inside a block, which is a whole number of them; the caller has the instructions.
         unsafe {
-            let (mut most, mut least) = (V::float(0.0), V::float(0.0));
-            for at in (0..BLOCK).step_by(V::LANES) {
-                let value = V::load(values.as_ptr().add(at));
-                most = V::max(value, most);
-                least = V::max(V::sub(V::float(0.0), value), least);
+            let (mut most, mut least) = ([V::float(0.0); BLOCKS], [V::float(0.0); BLOCKS]);
+            for block in 0..BLOCKS {
+                for at in (0..BLOCK).step_by(V::LANES) {
+                    let value = V::load(values.as_ptr().add(block * BLOCK + at));
+                    most[block] = V::max(value, most[block]);
+                    least[block] = V::max(V::sub(V::float(0.0), value), least[block]);
+                }
             }
-            (0.0 - V::most(least), V::most(most))
+            let (most, least) = (V::mosts(most), V::mosts(least));
+            let mut extremes = [(0.0, 0.0); BLOCKS];
+            for block in 0..BLOCKS {
+                extremes[block] = (0.0 - least[block], most[block]);
+            }
+            extremes
         }
     }
 
     #[inline(always)]
-    unsafe fn steps(values: &[f32; BLOCK], inverse: f32) -> [i8; BLOCK] {
-        let mut steps = [0; BLOCK];
+    unsafe fn steps(values: &[f32; PART], inverses: [f32; BLOCKS], to: &mut [i8; PART]) {
         // SAFETY: vectors lie inside a block, which is a whole number of them; the caller has the instructions.
         unsafe {
-            let inverse = V::float(inverse);
-            for at in (0..BLOCK).step_by(V::LANES) {
-                let value = V::round(V::mul(V::load(values.as_ptr().add(at)), inverse));
-                V::store_narrow(value, steps.as_mut_ptr().add(at));
+            for block in 0..BLOCKS {
+                let inverse = V::float(inverses[block]);
+                for at in (block * BLOCK..(block + 1) * BLOCK).step_by(V::LANES) {
+                    let value = V::mul(V::load(values.as_ptr().add(at)), inverse);
+                    V::store_narrow(value, to.as_mut_ptr().add(at));
+                }
             }
         }
-        steps
+    }
+
+    #[inline(always)]
+    unsafe fn halves(values: &[f32; SIDE]) -> [f16; SIDE] {
+        let mut halves = [f16::ZERO; SIDE];
+        for at in (0..SIDE).step_by(V::LANES) {
+            // SAFETY: vectors lie inside both; the caller has the instructions.
+            unsafe { V::store_half(V::load(values.as_ptr().add(at)), halves.as_mut_ptr().add(at)) };
+        }
+        halves
+    }
+
+    #[inline(always)]
+    unsafe fn ask(values: &[f32]) {
+        for line in values.chunks(LINE / size_of::<f32>()) {
+            // SAFETY: the caller has the instructions.
+            unsafe { V::prefetch(line.as_ptr().cast()) };
+        }
     }
 }

@@ -228,6 +228,12 @@ unsafe fn check<V: Vector>(isa: Isa) {
             V::store_sums([a, b, c, d], sums.as_mut_ptr());
             let alone = [V::sum(a), V::sum(b), V::sum(c), V::sum(d)];
             assert_eq!(sums.map(f32::to_bits), alone.map(f32::to_bits), "{}: sums of four", isa.name());
+            let alone = [V::most(a), V::most(b), V::most(c), V::most(d)];
+            assert_eq!(V::mosts([a, b, c, d]), alone, "{}: the largest of four", isa.name());
+            let mut halves = [f16::ZERO; 16];
+            V::store_half(d, halves.as_mut_ptr());
+            let expected = vectors[3][..V::LANES].iter().map(|&value| f16::from_f32(value).to_bits());
+            assert!(halves[..V::LANES].iter().map(|half| half.to_bits()).eq(expected), "{}: halves", isa.name());
         }
     }
     let mut worst = 0.0f64;
