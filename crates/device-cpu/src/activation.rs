@@ -33,6 +33,9 @@ const SPANS_AT_ONCE: usize = 8;
 const SIX: usize = 6;
 const EIGHT: usize = SIX + 2;
 
+/// Values behind those of the last tile: a tile register of sixteen rows is filled, however few tokens there are.
+pub const PADDING: usize = 16 * 64;
+
 /// Most ways of correction at a time.
 pub const KINDS: usize = 4;
 
@@ -236,7 +239,7 @@ impl Quantised {
     fn new(values: usize, doubled: u32) -> Self {
         let corrections = [(); KINDS]
             .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
-        let lines = values.div_ceil(size_of::<Line>());
+        let lines = (values + PADDING).div_ceil(size_of::<Line>());
         Self {
             values: vec![Line([0; LANES_MAX]); lines],
             scales: vec![0.0; values.div_ceil(GROUP)],
@@ -269,6 +272,16 @@ impl<'a> View<'a> {
     pub fn values(self, tile: Tile, column: usize) -> &'a [i8] {
         let at = tile.token * self.columns;
         &Line::bytes(&self.of.values)[at + column * tile.width..at + tile.width * self.columns]
+    }
+
+    /// Where the values of a tile begin, from `column` on: [`PADDING`] more can be read behind those of any tile.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+    #[inline(always)]
+    pub fn rows(self, tile: Tile, column: usize) -> *const i8 {
+        let (at, end) = (tile.token * self.columns + column * tile.width, (tile.token + tile.width) * self.columns);
+        let values = Line::bytes(&self.of.values);
+        assert!(at <= end && end + PADDING <= values.len(), "a tile's values");
+        values[at..].as_ptr()
     }
 
     /// The scales of a tile, from span `span` of its columns on.

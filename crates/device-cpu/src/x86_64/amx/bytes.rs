@@ -3,15 +3,16 @@
 //!
 //! Where groups have minimums, codes and scales are unsigned, and the scale is split: eight times its upper three bits, and its lower
 //! three. Elsewhere the product is: 128 times its upper bits, which have its sign, and its lower seven. Either way a span's sum is the
-//! integer that the vectors of [`crate::panel`] add up, and it is scaled in the same order: the same bits.
+//! integer that the vectors of [`crate::panel`] add up, and it is scaled in the same order: the same bits. That is done while the registers
+//! multiply the span that follows.
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32, _mm512_and_si512, _mm512_cvtepi32_ps,
-    _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps,
-    _mm512_mullo_epi16, _mm512_or_si512, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
-    _mm512_setzero_si512, _mm512_slli_epi16, _mm512_slli_epi32, _mm512_srli_epi16, _mm512_srli_epi32, _mm512_storeu_ps,
-    _mm512_storeu_si512, _mm512_sub_epi16,
+    __m512, __m512i, _mm512_add_epi32, _mm512_and_si512, _mm512_cvtepi32_ps, _mm512_cvtps_epi32, _mm512_fmadd_ps,
+    _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi16,
+    _mm512_or_si512, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512,
+    _mm512_slli_epi16, _mm512_slli_epi32, _mm512_srli_epi16, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512,
+    _mm512_sub_epi16,
 };
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -233,8 +234,9 @@ unsafe fn split(codes: __m512i, scales: __m512i, offset: i16) -> [__m512i; 2] {
 
 /// The quantised activations of a tile in the columns of a part.
 pub struct Input<'a> {
-    /// (columns / 64, tokens, 64).
-    pub values: &'a [i8],
+    /// Where its values begin, (columns / 64, tokens, 64): a whole register of rows may be read from any of them on, the last ones of whatever
+    /// is behind.
+    pub rows: *const i8,
     /// (spans, tokens).
     pub scales: &'a [f32],
     /// (groups, tokens); none without minimums.
@@ -249,7 +251,7 @@ impl<'a> Input<'a> {
             &x.corrections(correction, tile, part.start / F::GROUP).1[..part.columns / F::GROUP * width]
         });
         Self {
-            values: &x.values(tile, part.start)[..part.columns * width],
+            rows: x.rows(tile, part.start),
             scales: &x.scales(tile, part.start / SPAN)[..part.columns / SPAN * width],
             sums,
         }
@@ -261,121 +263,182 @@ impl<F: Form> Tiles<Beside> for Sums<F> {
     const TOKENS: usize = TOKENS;
 
     #[inline(always)]
-    unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, mut ahead: Ahead, scratch: &mut Scratch) {
-        const { assert!(SPAN.is_multiple_of(F::GROUP) && STEPS == PARTS, "whole groups, and lines to ask for") };
+    unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch) {
+        const { assert!(SPAN.is_multiple_of(F::GROUP), "whole groups") };
         let (input, width, spans) = (Input::new::<F>(product.x, part, tile), tile.width, part.columns / SPAN);
         let height = PARTS * LANES_MAX;
         let first = (tile.token - product.tokens.first) * height;
         let sums = scratch.sums[first..first + width * height].as_mut_ptr();
-        let (panel, tiles) = (&scratch.panel, &mut scratch.tiles);
-        let tiles = tiles.first_chunk_mut().expect("four registers");
+        let (panel, slots) = (&scratch.panel, &mut scratch.tiles);
+        let slots = slots.first_chunk_mut().expect("four registers");
         assert!(width <= TOKENS && spans * PARTS * SPAN_LINES <= panel.lines.len(), "tokens and columns fit");
-        // To shape the registers takes as long as a product of two: it is done once for all tiles that are alike.
-        if tile.token == product.tokens.first || width < TOKENS {
+        // To shape the registers takes as long as a product of two: it is done once for all tiles.
+        if tile.token == product.tokens.first {
             // SAFETY: the caller's contract: AMX is there, and `strip` gives the registers back.
-            unsafe { registers(width).take() };
+            unsafe { REGISTERS.take() };
         }
-        let each = ahead.each(spans * PARTS);
-        for span in 0..spans {
-            for r in 0..PARTS {
-                let place = (r * spans + span) * LANES_MAX;
-                // SAFETY: the panel has the span's weights, scales and minimums, the input its values and sums, and the sums a vector
-                // for every token; registers have been shaped.
-                unsafe {
-                    ahead.ask::<Beside>(each);
-                    let weights = panel.lines.as_ptr().add((span * PARTS + r) * SPAN_LINES);
-                    meet::<F>(weights, input.values.as_ptr().add(span * SPAN * width), width, tiles);
-                    let leaving = Leaving {
-                        block: panel.blocks.as_ptr().add(place),
-                        minimums: panel.minimums.as_ptr().add(place * (SPAN / F::GROUP)),
-                        scales: input.scales.as_ptr().add(span * width),
-                        sums: input.sums.as_ptr().wrapping_add(span * (SPAN / F::GROUP) * width),
-                        is_first: part.start + span == 0,
-                        out: sums.add(r * LANES_MAX),
-                        next: (input.values.as_ptr())
-                            .wrapping_add((after(span, spans, product.columns) + r * ROW_BYTES) * width),
-                    };
-                    leaving.run::<F>(width, tiles);
-                }
+        // SAFETY: the caller's contract is the same; registers have been shaped.
+        unsafe {
+            if width == TOKENS {
+                meet_all::<F, true>(part, &input, width, ahead, (panel, slots, sums));
+            } else {
+                meet_all::<F, false>(part, &input, width, ahead, (panel, slots, sums));
             }
         }
     }
 }
 
-/// The columns behind the first of a part whose values are read after those of span number `span`: the next, or the first of the tile that
-/// follows, whose tokens have all `columns` of this one's before them.
+/// Multiplies all spans of a part with the tokens of a tile: as many as it may have where it is `FULL`.
+///
+/// # Safety
+/// As [`Tiles::tile`]; there are a vector of sums for every token, and this thread has taken the [`REGISTERS`].
 #[inline(always)]
-pub fn after(span: usize, spans: usize, columns: usize) -> usize {
-    if span + 1 < spans { (span + 1) * SPAN } else { columns }
+unsafe fn meet_all<F: Form, const FULL: bool>(
+    part: &Part,
+    input: &Input<'_>,
+    width: usize,
+    mut ahead: Ahead,
+    (panel, slots, sums): (&Panel, &mut [Line; 4 * ROWS], *mut f32),
+) {
+    let spans = part.columns / SPAN;
+    let each = ahead.each(spans * PARTS);
+    // What leaves the registers meanwhile: the span before.
+    let mut last: Option<Leaving> = None;
+    for span in 0..spans {
+        for r in 0..PARTS {
+            let place = (r * spans + span) * LANES_MAX;
+            // SAFETY: the panel has the span's weights, scales and minimums, the input its values and sums, and the sums a vector
+            // for every token; registers have been shaped.
+            unsafe {
+                ahead.ask::<Beside>(each);
+                let weights = panel.lines.as_ptr().add((span * PARTS + r) * SPAN_LINES);
+                meet::<F, FULL>(weights, input.rows.add(span * SPAN * width), width, slots, last.as_ref());
+                last = Some(Leaving {
+                    block: panel.blocks.as_ptr().add(place),
+                    minimums: panel.minimums.as_ptr().add(place * (SPAN / F::GROUP)),
+                    scales: input.scales.as_ptr().add(span * width),
+                    sums: input.sums.as_ptr().wrapping_add(span * (SPAN / F::GROUP) * width),
+                    before: if part.start + span == 0 { 0 } else { u16::MAX },
+                    out: sums.add(r * LANES_MAX),
+                    width,
+                });
+            }
+        }
+    }
+    if let Some(last) = last {
+        // SAFETY: as above.
+        unsafe {
+            store_last(slots);
+            last.run::<F, FULL>(0..width, slots);
+        }
+    }
 }
 
 /// The registers of [`meet`]: sums of upper and lower bytes of the first tokens, the same of the others, upper bytes, lower bytes, the
 /// activations of the first tokens, those of the others.
-fn registers(width: usize) -> Shape {
-    // Those that have nothing to do have a row all the same.
-    let (first, rest) = (width.min(ROWS), width.saturating_sub(ROWS).max(1));
-    Shape::new([first, first, rest, rest, ROWS, ROWS, first, rest].map(|rows| (rows, ROW_BYTES)))
-}
+const REGISTERS: Shape = Shape::new([(ROWS, ROW_BYTES); 8]);
 
-/// Multiplies a span of a vector of rows with up to 32 tokens: (first tokens and others, sums of upper and of lower bytes, tokens, lanes).
+/// Multiplies a span of a vector of rows with up to 32 tokens; meanwhile the sums of the span before leave, if there was one. Stored are, of
+/// that: (first tokens and others, sums of upper and of lower bytes, tokens, lanes).
 ///
 /// # Safety
-/// `weights` are so many lines and `x` so many values; this thread has taken the [`registers`] of so many tokens.
+/// `weights` are so many lines and `x` [`Input::rows`] of so many tokens; this thread has taken the [`REGISTERS`]; the rest as
+/// [`Leaving::run`].
 #[inline(always)]
-unsafe fn meet<F: Form>(weights: *const Line, x: *const i8, width: usize, tiles: &mut [Line; 4 * ROWS]) {
-    /// One step: upper bytes are multiplied by the instruction of this name.
+unsafe fn meet<F: Form, const FULL: bool>(
+    weights: *const Line,
+    x: *const i8,
+    width: usize,
+    slots: &mut [Line; 4 * ROWS],
+    before: Option<&Leaving>,
+) {
+    let both = FULL || width > ROWS;
+    let width = if FULL { TOKENS } else { width };
+    /// One step, in which sums of upper and lower bytes, of the first tokens and of others, begin as `begin` says: upper bytes are multiplied
+    /// by the instruction of this name.
     macro_rules! multiply {
-        ($upper:literal, $weights:expr, $first:expr, $both:expr) => {
-            if $both {
+        ($upper:literal, $weights:expr, $first:expr, $begin:ident) => {
+            if both {
                 asm!(
                     "tileloadd tmm4, [{weights} + {line}]",
                     "tileloadd tmm6, [{first} + {line}]",
+                    $begin!("tmm0", "0"),
                     concat!($upper, " tmm0, tmm6, tmm4"),
-                    "tileloadd tmm7, [{rest} + {line}]",
+                    "tileloadd tmm7, [{first} + {line} + 1024]",
+                    $begin!("tmm2", "2048"),
                     concat!($upper, " tmm2, tmm7, tmm4"),
                     "tileloadd tmm5, [{weights} + {line} + 1024]",
+                    $begin!("tmm1", "1024"),
                     "tdpbsud tmm1, tmm6, tmm5",
+                    $begin!("tmm3", "3072"),
                     "tdpbsud tmm3, tmm7, tmm5",
-                    weights = in(reg) $weights, first = in(reg) $first, rest = in(reg) $first.add(ROWS * ROW_BYTES),
-                    line = in(reg) ROW_BYTES, options(nostack, readonly)
+                    weights = in(reg) $weights, first = in(reg) $first, slots = in(reg) slots.as_mut_ptr(),
+                    line = in(reg) ROW_BYTES, options(nostack)
                 );
             } else {
                 asm!(
                     "tileloadd tmm4, [{weights} + {line}]",
                     "tileloadd tmm6, [{first} + {line}]",
+                    $begin!("tmm0", "0"),
                     concat!($upper, " tmm0, tmm6, tmm4"),
                     "tileloadd tmm5, [{weights} + {line} + 1024]",
+                    $begin!("tmm1", "1024"),
                     "tdpbsud tmm1, tmm6, tmm5",
-                    weights = in(reg) $weights, first = in(reg) $first, line = in(reg) ROW_BYTES,
-                    options(nostack, readonly)
+                    weights = in(reg) $weights, first = in(reg) $first, slots = in(reg) slots.as_mut_ptr(),
+                    line = in(reg) ROW_BYTES, options(nostack)
                 );
             }
         };
     }
-    let both = width > ROWS;
-    // SAFETY: registers have the shapes of what is loaded and stored: steps of sixteen lines, tokens that are there, lines of the array.
-    unsafe {
-        asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem));
-        for step in 0..STEPS {
-            let (weights, first) = (weights.add(step * 2 * ROWS), x.add(step * width * ROW_BYTES));
+    /// With nothing, where what was there goes to its slot: three products later than it came.
+    macro_rules! anew {
+        ($sums:literal, $slot:literal) => {
+            concat!("tilestored [{slots} + {line} + ", $slot, "], ", $sums, "\n tilezero ", $sums)
+        };
+    }
+    /// With what is there: an operand has to be named all the same.
+    macro_rules! on {
+        ($sums:literal, $slot:literal) => {
+            "/* {slots} */"
+        };
+    }
+    /// One of two steps; meanwhile one of two halves of the tokens of the span before leave.
+    macro_rules! step {
+        ($step:literal, $begin:ident) => {
+            let (weights, first) = (weights.add($step * 2 * ROWS), x.add($step * width * ROW_BYTES));
             if F::MINIMUM {
-                multiply!("tdpbsud", weights, first, both);
+                multiply!("tdpbsud", weights, first, $begin);
             } else {
-                multiply!("tdpbssd", weights, first, both);
+                multiply!("tdpbssd", weights, first, $begin);
             }
-        }
+            if let Some(before) = before {
+                before.run::<F, FULL>(width.min($step * ROWS)..width.min(($step + 1) * ROWS), slots);
+            }
+        };
+    }
+    const { assert!(STEPS == 2 && TOKENS == 2 * ROWS, "two steps, and two halves") };
+    // SAFETY: registers have the shapes of what is loaded and stored: steps of sixteen lines, rows that can be read, lines of the array.
+    unsafe {
+        step!(0, anew);
+        step!(1, on);
+    }
+}
+
+/// Stores the sums of the last span of a tile.
+///
+/// # Safety
+/// This thread has taken the [`REGISTERS`].
+#[inline(always)]
+unsafe fn store_last(slots: &mut [Line; 4 * ROWS]) {
+    // SAFETY: registers have the shapes of what is stored.
+    unsafe {
         asm!(
-            "tilestored [{tiles} + {line}], tmm0",
-            "tilestored [{tiles} + {line} + 1024], tmm1",
-            tiles = in(reg) tiles, line = in(reg) ROW_BYTES, options(nostack)
+            "tilestored [{slots} + {line}], tmm0",
+            "tilestored [{slots} + {line} + 1024], tmm1",
+            "tilestored [{slots} + {line} + 2048], tmm2",
+            "tilestored [{slots} + {line} + 3072], tmm3",
+            slots = in(reg) slots.as_mut_ptr(), line = in(reg) ROW_BYTES, options(nostack)
         );
-        if both {
-            asm!(
-                "tilestored [{tiles} + {line} + 2048], tmm2",
-                "tilestored [{tiles} + {line} + 3072], tmm3",
-                tiles = in(reg) tiles, line = in(reg) ROW_BYTES, options(nostack)
-            );
-        }
     }
 }
 
@@ -389,32 +452,33 @@ struct Leaving {
     scales: *const f32,
     /// The sums of their groups: (groups, tokens).
     sums: *const f32,
-    /// Whether there are no sums before.
-    is_first: bool,
+    /// Lanes of the sums that are there before: all or none.
+    before: u16,
     /// The sums of the first token; those of the next follow a strip's height behind.
     out: *mut f32,
-    /// Values that will be read soon, a line for each token: anywhere.
-    next: *const i8,
+    /// Tokens of the tile.
+    width: usize,
 }
 
 impl Leaving {
-    /// Adds them to the sums of so many tokens: the formula of [`crate::panel`].
+    /// Adds them to the sums of some of the tokens: the formula of [`crate::panel`].
     ///
     /// # Safety
     /// There are so many tokens wherever it points; the CPU has the instructions of [`Beside`].
     #[inline(always)]
-    unsafe fn run<F: Form>(&self, width: usize, tiles: &[Line; 4 * ROWS]) {
+    unsafe fn run<F: Form, const FULL: bool>(&self, tokens: Range<usize>, slots: &[Line; 4 * ROWS]) {
         // SAFETY: lines are vectors, two for each token; the rest is the caller's contract.
         unsafe {
+            // So that the compiler knows how far all is apart.
+            let width = if FULL { TOKENS } else { self.width };
             let block = _mm512_loadu_ps(self.block);
             let groups = if F::MINIMUM { SPAN / F::GROUP } else { 0 };
             let mut minimums = [_mm512_setzero_ps(); SPAN / 16];
             for group in 0..groups {
                 minimums[group] = _mm512_loadu_ps(self.minimums.add(group * LANES_MAX));
             }
-            for token in 0..width {
-                _mm_prefetch::<_MM_HINT_T0>(self.next.wrapping_add(token * ROW_BYTES));
-                let line = tiles.as_ptr().add(token / ROWS * 2 * ROWS + token % ROWS);
+            for token in tokens {
+                let line = slots.as_ptr().add(token / ROWS * 2 * ROWS + token % ROWS);
                 let (upper, lower) = (_mm512_loadu_si512(line.cast()), _mm512_loadu_si512(line.add(ROWS).cast()));
                 let upper = if F::MINIMUM { _mm512_slli_epi32::<3>(upper) } else { _mm512_slli_epi32::<7>(upper) };
                 let mut value = _mm512_mul_ps(block, _mm512_cvtepi32_ps(_mm512_add_epi32(upper, lower)));
@@ -423,7 +487,7 @@ impl Leaving {
                     value = _mm512_fnmadd_ps(minimums[group], sum, value);
                 }
                 let out = self.out.add(token * PARTS * LANES_MAX);
-                let before = if self.is_first { _mm512_setzero_ps() } else { _mm512_loadu_ps(out) };
+                let before = _mm512_maskz_loadu_ps(self.before, out);
                 _mm512_storeu_ps(out, _mm512_fmadd_ps(value, _mm512_set1_ps(*self.scales.add(token)), before));
             }
         }

@@ -1,15 +1,15 @@
 //! Products of bytes whose groups of 32 columns have numbers for scales, by tiles.
 //!
 //! A group's sums leave their register after one product, since each has a scale of its own, and that takes as long as the product. What is
-//! won all the same is that a register's product of 256 sums takes a quarter of the time that vectors need for them. A span of activations is
-//! taken at once: four groups of 32 rows and 32 tokens go from four registers to memory of the first-level cache, and from there, token by
-//! token, to the sums. A group's sum is the integer that the vectors of [`crate::panel`] add up, and it is scaled in the same order: the same
-//! bits.
+//! won all the same is that a register's product of 256 sums takes a quarter of the time that vectors need for them. What comes out of a
+//! register is stored two products later, and scaled four products later: products, stores and scaling then wait for nothing, and go on
+//! beside each other (docs/log.md, "Tiles in step"). A group's sum is the integer that the vectors of [`crate::panel`] add up, and it is
+//! scaled in the same order: the same bits.
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_cvtepi32_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps,
-    _mm512_loadu_si512, _mm512_set1_epi8, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512,
+    __m512, __m512i, _mm512_cvtepi32_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_maskz_loadu_ps, _mm512_set1_epi8, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512,
     _mm512_sub_epi8,
 };
 use std::marker::PhantomData;
@@ -27,19 +27,23 @@ use crate::quant::{
 };
 use crate::vector::Vector;
 
-use super::bytes::{Input, after, tiles};
+use super::bytes::{Input, tiles};
 use super::{Beside, ENOUGH, ROW_BYTES, ROWS, Shape, release};
 
 /// Vectors of rows of a strip: as many as without tiles, so that products of both go together.
 const PARTS: usize = Beside::STRIPS;
 /// Tokens of a tile: of two registers.
 const TOKENS: usize = 2 * ROWS;
-/// Lines of a group's weights of one vector of rows: four columns of sixteen rows in each.
-const GROUP_LINES: usize = GROUP / 4;
 /// Groups of a span.
 const GROUPS: usize = SPAN / GROUP;
-/// Columns that are unpacked at a time: 16 KiB, a third of a first-level cache; the sums of a span take as much.
+/// Lines of a group's weights of one vector of rows: four columns of sixteen rows in each.
+const GROUP_LINES: usize = GROUP / 4;
+/// Columns that are unpacked at a time: 16 KiB, a third of a first-level cache.
 const COLUMNS: usize = 512;
+/// Products of a span: of its groups with each vector of rows.
+const PRODUCTS: usize = PARTS * GROUPS;
+/// Products between one and the store of its sums.
+const BEHIND: usize = 2;
 
 /// Weights of one storage type, signed.
 struct Signed<U>(PhantomData<U>);
@@ -167,106 +171,131 @@ impl<F: Form> Tiles<Beside> for Sums<F> {
         let (height, groups) = (PARTS * LANES_MAX, part.columns / GROUP);
         let first = (tile.token - product.tokens.first) * height;
         let sums = scratch.sums[first..first + width * height].as_mut_ptr();
-        let (panel, tiles) = (&scratch.panel, scratch.tiles[..TOKENS * PARTS * GROUPS].as_mut_ptr());
+        let (panel, slots) = (&scratch.panel, scratch.tiles[..PRODUCTS * ROWS].as_mut_ptr());
         assert!(width <= TOKENS && groups * PARTS * GROUP_LINES <= panel.lines.len(), "tokens and columns fit");
-        // To shape the registers takes as long as a product of two: it is done once for all tiles that are alike.
-        if tile.token == product.tokens.first || width < TOKENS {
+        // To shape the registers takes as long as a product of two: it is done once for all tiles.
+        if tile.token == product.tokens.first {
             // SAFETY: the caller's contract: AMX is there, and `strip` gives the registers back.
-            unsafe { registers(width).take() };
+            unsafe { REGISTERS.take() };
         }
-        let each = ahead.each(groups);
-        for span in 0..spans {
-            // SAFETY: the panel has the span's weights, scales and minimums, the input its values and sums, and the sums a vector for every
-            // token; registers have been shaped.
-            unsafe {
-                let values = input.values.as_ptr().add(span * SPAN * width);
-                let next = input.values.as_ptr().wrapping_add(after(span, spans, product.columns) * width);
-                for group in 0..GROUPS {
+        let halves = width.div_ceil(ROWS);
+        let each = ahead.each(halves * spans);
+        // SAFETY: the CPU has the instruction.
+        let mut values = unsafe { [_mm512_setzero_ps(); ROWS] };
+        // What leaves the registers meanwhile: the products before.
+        let mut last = None;
+        for half in 0..halves {
+            let first = half * ROWS;
+            for span in 0..spans {
+                // SAFETY: the panel has the span's weights, scales and minimums, the input its values and sums, and the sums a vector for
+                // every token; registers have been shaped.
+                unsafe {
                     ahead.ask::<Beside>(each);
-                    let weights = panel.lines.as_ptr().add((span * GROUPS + group) * GROUP_LINES);
-                    let x = values.add(group / 2 * width * ROW_BYTES + group % 2 * GROUP);
-                    meet((weights, groups * GROUP_LINES), x, width, tiles.add(group * ROWS));
-                }
-                for half in 0..width.div_ceil(ROWS) {
-                    let first = half * ROWS;
+                    let x = input.rows.add(span * SPAN * width + first * ROW_BYTES);
                     for r in 0..PARTS {
-                        let place = (r * groups + span * GROUPS) * LANES_MAX;
-                        let leaving = Leaving {
-                            products: tiles.add((half * PARTS + r) * GROUPS * ROWS),
-                            scale: panel.scales.as_ptr().add(place),
-                            minimums: panel.minimums.as_ptr().add(place),
+                        let place = r * groups + span * GROUPS;
+                        let weights = panel.lines.as_ptr().add(place * GROUP_LINES);
+                        meet::<F>((weights, r), (x, width), slots, last.as_ref(), &mut values);
+                        last = Some(Leaving {
+                            products: slots.add(r * GROUPS * ROWS),
+                            scale: panel.scales.as_ptr().add(place * LANES_MAX),
+                            minimums: panel.minimums.as_ptr().add(place * LANES_MAX),
                             scales: input.scales.as_ptr().add(span * width + first),
                             sums: input.sums.as_ptr().wrapping_add(span * GROUPS * width + first),
                             width,
-                            is_first: part.start + span == 0,
+                            tokens: (width - first).min(ROWS),
+                            before: if part.start + span == 0 { 0 } else { u16::MAX },
                             out: sums.add(first * height + r * LANES_MAX),
-                            next: next.wrapping_add((r * width + first) * ROW_BYTES),
-                        };
-                        leaving.run::<F>((width - first).min(ROWS));
+                        });
                     }
                 }
+            }
+        }
+        if let Some(last) = last {
+            // SAFETY: as above.
+            unsafe {
+                store_last(slots);
+                last.add::<F, 0>(&mut values);
+                last.add::<F, 1>(&mut values);
+                last.add::<F, 2>(&mut values);
+                last.add::<F, 3>(&mut values);
             }
         }
     }
 }
 
-/// The registers of [`meet`]: sums of both vectors of rows and the first tokens, the same of the others, weights of both, activations of the
-/// first tokens, those of the others.
-fn registers(width: usize) -> Shape {
-    // Those that have nothing to do have a row all the same.
-    let (first, rest) = (width.min(ROWS), width.saturating_sub(ROWS).max(1));
-    let sums = |tokens| (tokens, ROW_BYTES);
-    let weights = (GROUP_LINES, ROW_BYTES);
-    Shape::new([sums(first), sums(first), sums(rest), sums(rest), weights, weights, (first, GROUP), (rest, GROUP)])
-}
+/// The registers of [`meet`]: sums of two products, weights of both, activations of the four groups of a span.
+const REGISTERS: Shape = {
+    let (sums, weights, x) = ((ROWS, ROW_BYTES), (GROUP_LINES, ROW_BYTES), (ROWS, GROUP));
+    Shape::new([sums, sums, weights, weights, x, x, x, x])
+};
 
-/// Multiplies a group of both vectors of rows with up to 32 tokens: (first tokens and others, vectors of rows, groups, tokens, lanes).
+/// Multiplies a span of vector `r` of rows with sixteen tokens of a tile of so many; meanwhile the products before leave, if there are any.
+/// The vectors of rows follow each other: with the first, registers take the activations.
 ///
 /// # Safety
-/// There are so many weights, those of the second vector so many lines behind the first's, and values, and room for the sums of all groups of
-/// a span; this thread has taken the [`registers`] of so many tokens.
+/// There are so many weights, [`Input::rows`] of the tokens, and room for the products of a span; this thread has taken the [`REGISTERS`];
+/// the rest as [`Leaving::add`].
 #[inline(always)]
-unsafe fn meet((weights, apart): (*const Line, usize), x: *const i8, width: usize, tiles: *mut Line) {
-    const { assert!(GROUPS * ROWS * ROW_BYTES == 4096, "from one register's groups to the next one's") };
+unsafe fn meet<F: Form>(
+    (weights, r): (*const Line, usize),
+    (x, width): (*const i8, usize),
+    slots: *mut Line,
+    before: Option<&Leaving>,
+    values: &mut [__m512; ROWS],
+) {
+    /// A product, where the one before the last leaves its register.
+    macro_rules! product {
+        ($group:literal, $sums:literal, $weights:literal, $x:literal) => {
+            if r == 0 {
+                let x = x.add($group / 2 * width * ROW_BYTES + $group % 2 * GROUP);
+                asm!(
+                    concat!("tileloadd ", $x, ", [{x} + {line}]"),
+                    x = in(reg) x, line = in(reg) ROW_BYTES, options(nostack, readonly)
+                );
+            }
+            asm!(
+                concat!("tileloadd ", $weights, ", [{weights} + {line}]"),
+                concat!("tilestored [{slot} + {line}], ", $sums),
+                concat!("tilezero ", $sums),
+                concat!("tdpbssd ", $sums, ", ", $x, ", ", $weights),
+                weights = in(reg) weights.add($group * GROUP_LINES),
+                slot = in(reg) slots.add((r * GROUPS + $group + PRODUCTS - BEHIND) % PRODUCTS * ROWS),
+                line = in(reg) ROW_BYTES, options(nostack)
+            );
+            if let Some(before) = before {
+                before.add::<F, $group>(values);
+            }
+        };
+    }
     // SAFETY: registers have the shapes of what is loaded and stored.
     unsafe {
-        asm!(
-            "tileloadd tmm4, [{low} + {line}]",
-            "tileloadd tmm6, [{x} + {line}]",
-            "tilezero tmm0",
-            "tdpbssd tmm0, tmm6, tmm4",
-            "tileloadd tmm5, [{high} + {line}]",
-            "tilezero tmm1",
-            "tdpbssd tmm1, tmm6, tmm5",
-            low = in(reg) weights, high = in(reg) weights.add(apart), x = in(reg) x, line = in(reg) ROW_BYTES,
-            options(nostack, readonly)
-        );
-        if width > ROWS {
-            asm!(
-                "tileloadd tmm7, [{x} + {line}]",
-                "tilezero tmm2",
-                "tdpbssd tmm2, tmm7, tmm4",
-                "tilezero tmm3",
-                "tdpbssd tmm3, tmm7, tmm5",
-                x = in(reg) x.add(ROWS * ROW_BYTES), line = in(reg) ROW_BYTES, options(nostack, readonly)
-            );
-        }
-        asm!(
-            "tilestored [{tiles} + {line}], tmm0",
-            "tilestored [{tiles} + {line} + 4096], tmm1",
-            tiles = in(reg) tiles, line = in(reg) ROW_BYTES, options(nostack)
-        );
-        if width > ROWS {
-            asm!(
-                "tilestored [{tiles} + {line} + 8192], tmm2",
-                "tilestored [{tiles} + {line} + 12288], tmm3",
-                tiles = in(reg) tiles, line = in(reg) ROW_BYTES, options(nostack)
-            );
-        }
+        product!(0, "tmm0", "tmm2", "tmm4");
+        product!(1, "tmm1", "tmm3", "tmm5");
+        product!(2, "tmm0", "tmm2", "tmm6");
+        product!(3, "tmm1", "tmm3", "tmm7");
     }
 }
 
-/// How a span's sums of a vector of rows and up to sixteen tokens meet their scales.
+/// Stores what the last products of a tile left in registers.
+///
+/// # Safety
+/// There is room for the products of a span; this thread has taken the [`REGISTERS`].
+#[inline(always)]
+unsafe fn store_last(slots: *mut Line) {
+    const { assert!(BEHIND == 2, "a register for each") };
+    // SAFETY: registers have the shapes of what is stored.
+    unsafe {
+        let slot = slots.add((PRODUCTS - BEHIND) * ROWS);
+        asm!(
+            "tilestored [{slot} + {line}], tmm0",
+            "tilestored [{slot} + {line} + 1024], tmm1",
+            slot = in(reg) slot, line = in(reg) ROW_BYTES, options(nostack)
+        );
+    }
+}
+
+/// How a span's products of a vector of rows and up to sixteen tokens meet their scales.
 struct Leaving {
     /// (groups, tokens, lanes).
     products: *const Line,
@@ -280,44 +309,47 @@ struct Leaving {
     sums: *const f32,
     /// Tokens of the tile.
     width: usize,
-    /// Whether there are no sums before.
-    is_first: bool,
+    /// Those of them that these are of.
+    tokens: usize,
+    /// Lanes of the sums that are there before: all or none.
+    before: u16,
     /// The sums of the first token; those of the next follow a strip's height behind.
     out: *mut f32,
-    /// Values that will be read soon, a line for each token: anywhere.
-    next: *const i8,
 }
 
 impl Leaving {
-    /// Adds them to the sums of so many tokens: the formula of [`crate::panel`].
+    /// Adds those of one group to the `values` of their span, and those to the sums where it is the last: the formula of [`crate::panel`]. Lines of tokens that are not there may be anything, and go nowhere.
     ///
     /// # Safety
-    /// There are so many tokens wherever it points; the CPU has the instructions of [`Beside`].
+    /// There are so many tokens wherever it points; the groups before were added; the CPU has the instructions of [`Beside`].
     #[inline(always)]
-    unsafe fn run<F: Form>(&self, tokens: usize) {
+    unsafe fn add<F: Form, const GROUP: usize>(&self, values: &mut [__m512; ROWS]) {
         // SAFETY: lines are vectors; the rest is the caller's contract.
         unsafe {
-            let (mut scales, mut minimums) = ([_mm512_setzero_ps(); GROUPS], [_mm512_setzero_ps(); GROUPS]);
-            for group in 0..GROUPS {
-                scales[group] = _mm512_loadu_ps(self.scale.add(group * LANES_MAX));
-                if F::MINIMUM {
-                    minimums[group] = _mm512_loadu_ps(self.minimums.add(group * LANES_MAX));
-                }
+            let scale = _mm512_loadu_ps(self.scale.add(GROUP * LANES_MAX));
+            for token in 0..ROWS {
+                let product = _mm512_loadu_si512(self.products.add(GROUP * ROWS + token).cast());
+                let before = if GROUP == 0 { _mm512_setzero_ps() } else { values[token] };
+                values[token] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale, before);
             }
-            for token in 0..tokens {
-                _mm_prefetch::<_MM_HINT_T0>(self.next.wrapping_add(token * ROW_BYTES));
-                let mut value = _mm512_setzero_ps();
-                for group in 0..GROUPS {
-                    let product = _mm512_loadu_si512(self.products.add(group * ROWS + token).cast());
-                    value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scales[group], value);
-                    if F::MINIMUM {
-                        let sum = _mm512_set1_ps(*self.sums.add(group * self.width + token));
-                        value = _mm512_fnmadd_ps(minimums[group], sum, value);
+            if F::MINIMUM {
+                let minimum = _mm512_loadu_ps(self.minimums.add(GROUP * LANES_MAX));
+                for token in 0..ROWS {
+                    if token < self.tokens {
+                        let sum = _mm512_set1_ps(*self.sums.add(GROUP * self.width + token));
+                        values[token] = _mm512_fnmadd_ps(minimum, sum, values[token]);
                     }
                 }
-                let out = self.out.add(token * PARTS * LANES_MAX);
-                let before = if self.is_first { _mm512_setzero_ps() } else { _mm512_loadu_ps(out) };
-                _mm512_storeu_ps(out, _mm512_fmadd_ps(value, _mm512_set1_ps(*self.scales.add(token)), before));
+            }
+            if GROUP + 1 < GROUPS {
+                return;
+            }
+            for token in 0..ROWS {
+                if token < self.tokens {
+                    let out = self.out.add(token * PARTS * LANES_MAX);
+                    let sum = _mm512_maskz_loadu_ps(self.before, out);
+                    _mm512_storeu_ps(out, _mm512_fmadd_ps(values[token], _mm512_set1_ps(*self.scales.add(token)), sum));
+                }
             }
         }
     }
