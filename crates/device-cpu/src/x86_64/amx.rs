@@ -8,6 +8,40 @@
 //! Bytes whose groups of 16 columns have numbers for scales stay with AVX-512: sums leave the tile registers after each product, which takes
 //! longer than the vector instructions that it replaces (docs/log.md, "Tiles for bytes"). So do few tokens.
 
+/// Fills a tile register from rows that follow each other.
+macro_rules! load {
+    ($register:literal, $from:expr) => {
+        std::arch::asm!(
+            concat!("tileloadd ", $register, ", [{from} + {line}]"),
+            from = in(reg) $from, line = in(reg) ROW_BYTES, options(nostack, readonly)
+        )
+    };
+}
+
+/// Stores a tile register to rows that follow each other.
+macro_rules! store {
+    ($register:literal, $to:expr) => {
+        std::arch::asm!(
+            concat!("tilestored [{to} + {line}], ", $register),
+            to = in(reg) $to, line = in(reg) ROW_BYTES, options(nostack)
+        )
+    };
+}
+
+/// Fills a tile register with zeros.
+macro_rules! zero {
+    ($register:literal) => {
+        std::arch::asm!(concat!("tilezero ", $register), options(nostack, nomem))
+    };
+}
+
+/// Adds the product of two tile registers to a third, by the instruction of this name.
+macro_rules! multiply {
+    ($instruction:literal, $sums:literal, $x:literal, $weights:literal) => {
+        std::arch::asm!(concat!($instruction, " ", $sums, ", ", $x, ", ", $weights), options(nostack, nomem))
+    };
+}
+
 mod brains;
 mod bytes;
 mod groups;

@@ -6,13 +6,12 @@
 //! integer that the vectors of [`crate::panel`] add up, and it is scaled in the same order: the same bits. That is done while the registers
 //! multiply the span that follows.
 
-use std::arch::asm;
 use std::arch::x86_64::{
     __m512, __m512i, _mm512_add_epi32, _mm512_and_si512, _mm512_cvtepi32_ps, _mm512_cvtps_epi32, _mm512_fmadd_ps,
-    _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi16,
-    _mm512_or_si512, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512,
-    _mm512_slli_epi16, _mm512_slli_epi32, _mm512_srli_epi16, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512,
-    _mm512_sub_epi16,
+    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi16, _mm512_or_si512,
+    _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_slli_epi16,
+    _mm512_slli_epi32, _mm512_srli_epi16, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi16,
+    _mm512_sub_ps,
 };
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -193,7 +192,7 @@ impl<U: Unpack> Sink<Beside> for Folding<U> {
     #[inline(always)]
     unsafe fn minimum(&mut self, group: usize, minimum: __m512) {
         // SAFETY: one of the block's groups by the caller's word.
-        unsafe { _mm512_storeu_ps(self.minimums.add(group * LANES_MAX), minimum) };
+        unsafe { _mm512_storeu_ps(self.minimums.add(group * LANES_MAX), _mm512_sub_ps(_mm512_set1_ps(-0.0), minimum)) };
     }
 }
 
@@ -329,7 +328,7 @@ unsafe fn meet_all<F: Form, const FULL: bool>(
         // SAFETY: as above.
         unsafe {
             store_last(slots);
-            last.run::<F, FULL>(0..width, slots);
+            last.run::<F, FULL>(0..width, slots.as_ptr());
         }
     }
 }
@@ -354,73 +353,67 @@ unsafe fn meet<F: Form, const FULL: bool>(
 ) {
     let both = FULL || width > ROWS;
     let width = if FULL { TOKENS } else { width };
-    /// One step, in which sums of upper and lower bytes, of the first tokens and of others, begin as `begin` says: upper bytes are multiplied
-    /// by the instruction of this name.
-    macro_rules! multiply {
-        ($upper:literal, $weights:expr, $first:expr, $begin:ident) => {
-            if both {
-                asm!(
-                    "tileloadd tmm4, [{weights} + {line}]",
-                    "tileloadd tmm6, [{first} + {line}]",
-                    $begin!("tmm0", "0"),
-                    concat!($upper, " tmm0, tmm6, tmm4"),
-                    "tileloadd tmm7, [{first} + {line} + 1024]",
-                    $begin!("tmm2", "2048"),
-                    concat!($upper, " tmm2, tmm7, tmm4"),
-                    "tileloadd tmm5, [{weights} + {line} + 1024]",
-                    $begin!("tmm1", "1024"),
-                    "tdpbsud tmm1, tmm6, tmm5",
-                    $begin!("tmm3", "3072"),
-                    "tdpbsud tmm3, tmm7, tmm5",
-                    weights = in(reg) $weights, first = in(reg) $first, slots = in(reg) slots.as_mut_ptr(),
-                    line = in(reg) ROW_BYTES, options(nostack)
-                );
-            } else {
-                asm!(
-                    "tileloadd tmm4, [{weights} + {line}]",
-                    "tileloadd tmm6, [{first} + {line}]",
-                    $begin!("tmm0", "0"),
-                    concat!($upper, " tmm0, tmm6, tmm4"),
-                    "tileloadd tmm5, [{weights} + {line} + 1024]",
-                    $begin!("tmm1", "1024"),
-                    "tdpbsud tmm1, tmm6, tmm5",
-                    weights = in(reg) $weights, first = in(reg) $first, slots = in(reg) slots.as_mut_ptr(),
-                    line = in(reg) ROW_BYTES, options(nostack)
-                );
-            }
+    let slots = slots.as_mut_ptr();
+    /// Sums of upper and lower bytes begin with nothing: what was there goes to its slots, three products later than it came.
+    macro_rules! begin {
+        ($slot:literal, $upper:literal, $lower:literal) => {
+            store!($upper, slots.add($slot * ROWS));
+            store!($lower, slots.add(($slot + 1) * ROWS));
+            zero!($upper);
+            zero!($lower);
         };
     }
-    /// With nothing, where what was there goes to its slot: three products later than it came.
-    macro_rules! anew {
-        ($sums:literal, $slot:literal) => {
-            concat!("tilestored [{slots} + {line} + ", $slot, "], ", $sums, "\n tilezero ", $sums)
-        };
-    }
-    /// With what is there: an operand has to be named all the same.
-    macro_rules! on {
-        ($sums:literal, $slot:literal) => {
-            "/* {slots} */"
-        };
-    }
-    /// One of two steps; meanwhile one of two halves of the tokens of the span before leave.
-    macro_rules! step {
-        ($step:literal, $begin:ident) => {
-            let (weights, first) = (weights.add($step * 2 * ROWS), x.add($step * width * ROW_BYTES));
+    /// A product with upper bytes: those have a sign where there are no minimums.
+    macro_rules! multiply_upper {
+        ($sums:literal, $x:literal) => {
             if F::MINIMUM {
-                multiply!("tdpbsud", weights, first, $begin);
+                multiply!("tdpbsud", $sums, $x, "tmm4");
             } else {
-                multiply!("tdpbssd", weights, first, $begin);
-            }
-            if let Some(before) = before {
-                before.run::<F, FULL>(width.min($step * ROWS)..width.min(($step + 1) * ROWS), slots);
+                multiply!("tdpbssd", $sums, $x, "tmm4");
             }
         };
     }
-    const { assert!(STEPS == 2 && TOKENS == 2 * ROWS, "two steps, and two halves") };
+    /// One of two steps of four products; behind each of them four tokens of the span before leave.
+    macro_rules! step {
+        ($step:literal) => {
+            let (upper, x) = (weights.add($step * 2 * ROWS), x.add($step * width * ROW_BYTES));
+            load!("tmm4", upper);
+            load!("tmm6", x);
+            if $step == 0 {
+                begin!(0, "tmm0", "tmm1");
+            }
+            multiply_upper!("tmm0", "tmm6");
+            leave!(4 * $step);
+            load!("tmm5", upper.add(ROWS));
+            multiply!("tdpbsud", "tmm1", "tmm6", "tmm5");
+            leave!(4 * $step + 1);
+            if both {
+                load!("tmm7", x.add(ROWS * ROW_BYTES));
+                if $step == 0 {
+                    begin!(2, "tmm2", "tmm3");
+                }
+                multiply_upper!("tmm2", "tmm7");
+            }
+            leave!(4 * $step + 2);
+            if both {
+                multiply!("tdpbsud", "tmm3", "tmm7", "tmm5");
+            }
+            leave!(4 * $step + 3);
+        };
+    }
+    /// Four tokens of the span before leave: the first sixteen while the first step's products go on, whose sums are stored first.
+    macro_rules! leave {
+        ($turn:expr) => {
+            if let Some(before) = before {
+                before.run::<F, FULL>(width.min($turn * 4)..width.min(($turn + 1) * 4), slots);
+            }
+        };
+    }
+    const { assert!(STEPS == 2 && TOKENS == STEPS * 4 * 4, "two steps of four products, and four tokens for each") };
     // SAFETY: registers have the shapes of what is loaded and stored: steps of sixteen lines, rows that can be read, lines of the array.
     unsafe {
-        step!(0, anew);
-        step!(1, on);
+        step!(0);
+        step!(1);
     }
 }
 
@@ -432,13 +425,11 @@ unsafe fn meet<F: Form, const FULL: bool>(
 unsafe fn store_last(slots: &mut [Line; 4 * ROWS]) {
     // SAFETY: registers have the shapes of what is stored.
     unsafe {
-        asm!(
-            "tilestored [{slots} + {line}], tmm0",
-            "tilestored [{slots} + {line} + 1024], tmm1",
-            "tilestored [{slots} + {line} + 2048], tmm2",
-            "tilestored [{slots} + {line} + 3072], tmm3",
-            slots = in(reg) slots.as_mut_ptr(), line = in(reg) ROW_BYTES, options(nostack)
-        );
+        let slots = slots.as_mut_ptr();
+        store!("tmm0", slots);
+        store!("tmm1", slots.add(ROWS));
+        store!("tmm2", slots.add(2 * ROWS));
+        store!("tmm3", slots.add(3 * ROWS));
     }
 }
 
@@ -446,7 +437,7 @@ unsafe fn store_last(slots: &mut [Line; 4 * ROWS]) {
 struct Leaving {
     /// The scales of the rows' blocks.
     block: *const f32,
-    /// Their minimums: (groups, lanes).
+    /// Their minimums, less than nothing: (groups, lanes).
     minimums: *const f32,
     /// The scales of the tokens.
     scales: *const f32,
@@ -464,9 +455,9 @@ impl Leaving {
     /// Adds them to the sums of some of the tokens: the formula of [`crate::panel`].
     ///
     /// # Safety
-    /// There are so many tokens wherever it points; the CPU has the instructions of [`Beside`].
+    /// There are so many tokens wherever it points, and slots of them; the CPU has the instructions of [`Beside`].
     #[inline(always)]
-    unsafe fn run<F: Form, const FULL: bool>(&self, tokens: Range<usize>, slots: &[Line; 4 * ROWS]) {
+    unsafe fn run<F: Form, const FULL: bool>(&self, tokens: Range<usize>, slots: *const Line) {
         // SAFETY: lines are vectors, two for each token; the rest is the caller's contract.
         unsafe {
             // So that the compiler knows how far all is apart.
@@ -478,13 +469,13 @@ impl Leaving {
                 minimums[group] = _mm512_loadu_ps(self.minimums.add(group * LANES_MAX));
             }
             for token in tokens {
-                let line = slots.as_ptr().add(token / ROWS * 2 * ROWS + token % ROWS);
+                let line = slots.add(token / ROWS * 2 * ROWS + token % ROWS);
                 let (upper, lower) = (_mm512_loadu_si512(line.cast()), _mm512_loadu_si512(line.add(ROWS).cast()));
                 let upper = if F::MINIMUM { _mm512_slli_epi32::<3>(upper) } else { _mm512_slli_epi32::<7>(upper) };
                 let mut value = _mm512_mul_ps(block, _mm512_cvtepi32_ps(_mm512_add_epi32(upper, lower)));
                 for group in 0..groups {
                     let sum = _mm512_set1_ps(*self.sums.add(group * width + token));
-                    value = _mm512_fnmadd_ps(minimums[group], sum, value);
+                    value = _mm512_fmadd_ps(minimums[group], sum, value);
                 }
                 let out = self.out.add(token * PARTS * LANES_MAX);
                 let before = _mm512_maskz_loadu_ps(self.before, out);

@@ -6,11 +6,10 @@
 //! beside each other (docs/log.md, "Tiles in step"). A group's sum is the integer that the vectors of [`crate::panel`] add up, and it is
 //! scaled in the same order: the same bits.
 
-use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _mm512_cvtepi32_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_maskz_loadu_ps, _mm512_set1_epi8, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512,
-    _mm512_sub_epi8,
+    __m512, __m512i, _mm512_cvtepi32_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_maskz_loadu_ps,
+    _mm512_set1_epi8, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi8,
+    _mm512_sub_ps,
 };
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -157,7 +156,7 @@ impl<U: Unpack> Sink<Beside> for Place<U> {
     #[inline(always)]
     unsafe fn minimum(&mut self, group: usize, minimum: __m512) {
         // SAFETY: one of the block's groups by the caller's word.
-        unsafe { _mm512_storeu_ps(self.minimums.add(group * LANES_MAX), minimum) };
+        unsafe { _mm512_storeu_ps(self.minimums.add(group * LANES_MAX), _mm512_sub_ps(_mm512_set1_ps(-0.0), minimum)) };
     }
 }
 
@@ -248,21 +247,12 @@ unsafe fn meet<F: Form>(
     macro_rules! product {
         ($group:literal, $sums:literal, $weights:literal, $x:literal) => {
             if r == 0 {
-                let x = x.add($group / 2 * width * ROW_BYTES + $group % 2 * GROUP);
-                asm!(
-                    concat!("tileloadd ", $x, ", [{x} + {line}]"),
-                    x = in(reg) x, line = in(reg) ROW_BYTES, options(nostack, readonly)
-                );
+                load!($x, x.add($group / 2 * width * ROW_BYTES + $group % 2 * GROUP));
             }
-            asm!(
-                concat!("tileloadd ", $weights, ", [{weights} + {line}]"),
-                concat!("tilestored [{slot} + {line}], ", $sums),
-                concat!("tilezero ", $sums),
-                concat!("tdpbssd ", $sums, ", ", $x, ", ", $weights),
-                weights = in(reg) weights.add($group * GROUP_LINES),
-                slot = in(reg) slots.add((r * GROUPS + $group + PRODUCTS - BEHIND) % PRODUCTS * ROWS),
-                line = in(reg) ROW_BYTES, options(nostack)
-            );
+            load!($weights, weights.add($group * GROUP_LINES));
+            store!($sums, slots.add((r * GROUPS + $group + PRODUCTS - BEHIND) % PRODUCTS * ROWS));
+            zero!($sums);
+            multiply!("tdpbssd", $sums, $x, $weights);
             if let Some(before) = before {
                 before.add::<F, $group>(values);
             }
@@ -286,12 +276,8 @@ unsafe fn store_last(slots: *mut Line) {
     const { assert!(BEHIND == 2, "a register for each") };
     // SAFETY: registers have the shapes of what is stored.
     unsafe {
-        let slot = slots.add((PRODUCTS - BEHIND) * ROWS);
-        asm!(
-            "tilestored [{slot} + {line}], tmm0",
-            "tilestored [{slot} + {line} + 1024], tmm1",
-            slot = in(reg) slot, line = in(reg) ROW_BYTES, options(nostack)
-        );
+        store!("tmm0", slots.add((PRODUCTS - 2) * ROWS));
+        store!("tmm1", slots.add((PRODUCTS - 1) * ROWS));
     }
 }
 
@@ -301,7 +287,7 @@ struct Leaving {
     products: *const Line,
     /// The scales of the rows' groups: (groups, lanes).
     scale: *const f32,
-    /// Their minimums: the same.
+    /// Their minimums, less than nothing: the same.
     minimums: *const f32,
     /// The scales of the tokens.
     scales: *const f32,
@@ -337,7 +323,7 @@ impl Leaving {
                 for token in 0..ROWS {
                     if token < self.tokens {
                         let sum = _mm512_set1_ps(*self.sums.add(GROUP * self.width + token));
-                        values[token] = _mm512_fnmadd_ps(minimum, sum, values[token]);
+                        values[token] = _mm512_fmadd_ps(minimum, sum, values[token]);
                     }
                 }
             }
