@@ -11,11 +11,12 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _mm256_loadu_si256, _mm512_add_ps, _mm512_and_si512, _mm512_cvtepi32_ps, _mm512_cvtph_ps,
-    _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_max_ps, _mm512_mul_ps,
-    _mm512_packus_epi16, _mm512_packus_epi32, _mm512_permutexvar_epi32, _mm512_reduce_add_ps, _mm512_reduce_max_ps,
-    _mm512_reduce_ps, _mm512_scalef_ps, _mm512_set1_epi16, _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_ps,
-    _mm512_setzero_si512, _mm512_srli_epi16, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_ps,
+    __m512, __m512i, _mm256_loadu_si256, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_cvtepi32_ps,
+    _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_max_ps,
+    _mm512_mul_ps, _mm512_packus_epi16, _mm512_packus_epi32, _mm512_permutexvar_epi32, _mm512_reduce_add_ps,
+    _mm512_reduce_max_ps, _mm512_reduce_ps, _mm512_scalef_ps, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps,
+    _mm512_setr_epi32, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_srli_epi16, _mm512_storeu_ps,
+    _mm512_storeu_si512, _mm512_sub_ps,
 };
 use std::f32::consts::{LN_2, LOG2_E};
 use std::hint::black_box;
@@ -47,8 +48,6 @@ const UNIT: f32 = 65535.0;
 
 /// One worker's memory.
 pub struct Scratch {
-    /// What the registers start from, so that the unsigned zero of keys counts as zero: (blocks, rows, 16 times the same).
-    starts: Vec<Line>,
     /// What they are emptied to: (sixteens of positions, blocks, rows), or four of sixteen rows.
     sums: Vec<Line>,
     /// Upper bytes of all weights, then lower ones: (rows, segment) each.
@@ -66,7 +65,6 @@ impl Scratch {
         let lines = |bytes: usize| vec![Line([0; SIDE]); bytes / ROW_BYTES];
         let blocks = width / BLOCK;
         Self {
-            starts: lines(blocks * ROWS * ROW_BYTES),
             sums: lines(SIDES * blocks * ROWS * ROW_BYTES),
             weights: lines(2 * ROWS * SEGMENT),
             keys: lines(CHUNK * width),
@@ -109,13 +107,6 @@ unsafe fn of_bytes<P: Packed>(
         bytes::prepare::<Beside, P>(task, tile, scratch);
         scratch.total.unit = UNIT;
         ask_for_next(task, tile);
-        if count >= ENOUGH {
-            let starts = &scratch.bytes.starts[..count * cache.blocks];
-            for (index, &start) in starts.iter().enumerate() {
-                let (row, block) = (index / cache.blocks, index % cache.blocks);
-                scratch.tiles.starts[block * ROWS + row] = Line([start as u32; SIDE]);
-            }
-        }
         for segment in tile.segments.clone() {
             let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<P>(head));
             of_segment::<P>(task, tile, segment, scratch, (&cache.head::<P>(tile.kv_head), &next));
@@ -226,7 +217,7 @@ fn registers_of_scores() -> Shape {
 /// The scores of all queries with some groups, whoever sees them: as [`bytes::score`] has them, to the bit.
 ///
 /// # Safety
-/// As [`attend`]; starts are prepared.
+/// As [`attend`]; queries are prepared.
 #[inline(always)]
 unsafe fn score<P: Packed>(
     task: &Task<'_>,
@@ -256,7 +247,7 @@ unsafe fn score<P: Packed>(
 /// Multiplies all queries with the keys of a chunk: (sixteens of positions, blocks, rows).
 ///
 /// # Safety
-/// As [`attend`]; starts are prepared, and this thread has the [`registers_of_scores`].
+/// As [`attend`]; queries are prepared, and this thread has the [`registers_of_scores`].
 #[inline(always)]
 unsafe fn multiply<P: Packed>(chunk: &[Group; TOGETHER_GROUPS], scratch: &mut super::Scratch, cache: &Head<'_>) {
     let (blocks, tiles) = (cache.blocks, &mut scratch.tiles);
@@ -267,28 +258,28 @@ unsafe fn multiply<P: Packed>(chunk: &[Group; TOGETHER_GROUPS], scratch: &mut su
         // SAFETY: the caller's contract is the same.
         keys[side] = unsafe { keys_of::<P>(place, &mut tiles.keys[side * room..][..room], cache) };
     }
-    assert!(tiles.sums.len() >= SIDES * blocks * ROWS && tiles.starts.len() >= blocks * ROWS, "room for products");
+    assert!(tiles.sums.len() >= SIDES * blocks * ROWS, "room for products");
     assert!(scratch.bytes.queries.len() >= ROWS * blocks * BLOCK, "queries of a tile");
     for block in 0..blocks {
         // The sums of a product leave their register while the next product is under way.
-        // SAFETY: registers have the shapes of what is loaded and stored: a block of queries, of starts, and of the keys of
-        // sixteen positions; sums have room for four tiles of each block, which lie all blocks apart.
+        // SAFETY: registers have the shapes of what is loaded and stored: a block of queries, and of the keys of sixteen
+        // positions; sums have room for four tiles of each block, which lie all blocks apart.
         unsafe {
             asm!(
                 "tileloadd tmm6, [{queries} + {width}]",
-                "tileloadd tmm0, [{starts} + {line}]",
+                "tilezero tmm0",
                 "tileloadd tmm4, [{a} + {line}]",
                 "tdpbsud tmm0, tmm6, tmm4",
-                "tileloadd tmm1, [{starts} + {line}]",
+                "tilezero tmm1",
                 "tileloadd tmm5, [{b} + {line}]",
                 "tdpbsud tmm1, tmm6, tmm5",
                 "tilestored [{sums} + {line}], tmm0",
-                "tileloadd tmm2, [{starts} + {line}]",
+                "tilezero tmm2",
                 "tileloadd tmm4, [{c} + {line}]",
                 "tdpbsud tmm2, tmm6, tmm4",
                 "add {sums}, {next}",
                 "tilestored [{sums} + {line}], tmm1",
-                "tileloadd tmm3, [{starts} + {line}]",
+                "tilezero tmm3",
                 "tileloadd tmm5, [{d} + {line}]",
                 "tdpbsud tmm3, tmm6, tmm5",
                 "add {sums}, {next}",
@@ -297,7 +288,6 @@ unsafe fn multiply<P: Packed>(chunk: &[Group; TOGETHER_GROUPS], scratch: &mut su
                 "tilestored [{sums} + {line}], tmm3",
                 queries = in(reg) scratch.bytes.queries.as_ptr().add(block * BLOCK),
                 width = in(reg) blocks * BLOCK,
-                starts = in(reg) tiles.starts.as_ptr().add(block * ROWS),
                 a = in(reg) keys[0].add(block * BLOCK * SIDE),
                 b = in(reg) keys[1].add(block * BLOCK * SIDE),
                 c = in(reg) keys[2].add(block * BLOCK * SIDE),
@@ -364,7 +354,7 @@ unsafe fn scale<const B: usize>(
     let (blocks, capped) = (cache.blocks, task.attention.soft_cap.is_some());
     let places = places_of(chunk);
     let sums = &scratch.tiles.sums[..SIDES * blocks * ROWS];
-    let scales = &scratch.bytes.scales[..count * blocks];
+    let (scales, starts) = (&scratch.bytes.scales[..count * blocks], &scratch.bytes.starts[..count * blocks]);
     let scores = &mut scratch.scores[chunk[0].number * GROUP..][..(count - 1) * SEGMENT + CHUNK];
     // SAFETY: whole sixteens of places, which lie in the store; lines of products; vectors of scores.
     unsafe {
@@ -389,9 +379,11 @@ unsafe fn scale<const B: usize>(
             }
             for b in 0..B {
                 let scale = _mm512_set1_ps(*scales.as_ptr().add(row * blocks + first + b));
+                // So that the unsigned zero of keys counts as zero.
+                let start = _mm512_set1_epi32(*starts.as_ptr().add(row * blocks + first + b));
                 for side in 0..SIDES {
                     let sum = sums.as_ptr().add((side * blocks + first + b) * ROWS + row);
-                    let sum = _mm512_cvtepi32_ps(_mm512_loadu_si512(sum.cast()));
+                    let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_loadu_si512(sum.cast()), start));
                     score[side] = _mm512_fmadd_ps(sum, _mm512_mul_ps(steps[side][b], scale), score[side]);
                 }
             }
