@@ -193,7 +193,7 @@ pub struct Scratch {
     pub sums: Aligned<f32>,
     /// Sums of another product of the same tokens and as many rows, held back.
     held: Aligned<f32>,
-    /// What tile registers are written to: up to sixteen of sixteen rows.
+    /// What tile registers are written to: up to eight of sixteen rows.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub tiles: Vec<Line>,
 }
@@ -257,7 +257,7 @@ impl Scratch {
             panel,
             sums: Aligned::new(sums),
             held: Aligned::new(sums),
-            tiles: vec![Line([0; LANES_MAX]); LANES_MAX * LANES_MAX],
+            tiles: vec![Line([0; LANES_MAX]); 8 * LANES_MAX],
         }
     }
 
