@@ -1,7 +1,8 @@
 //! Matrix products: every thread takes a contiguous share of the rows and streams it once for all tokens of the batch.
 //!
 //! Products that share an input go together: each of its rows is normalised, where it is to be, and packed once, and all of them are one
-//! piece of work for the pool. What follows a product (bias, activation, the gate's product, the addition to the stream) is done by the worker that has the sums.
+//! piece of work for the pool. What follows a product (bias, activation, the gate's product, the addition to the stream) is done by the
+//! worker that has the sums.
 
 use std::ops::Range;
 

@@ -191,6 +191,7 @@ impl<U: Unpack> Sink<Beside> for Folding<U> {
 
     #[inline(always)]
     unsafe fn minimum(&mut self, group: usize, minimum: __m512) {
+        // Less than nothing: it need not be negated for each few tokens.
         // SAFETY: one of the block's groups by the caller's word.
         unsafe { _mm512_storeu_ps(self.minimums.add(group * LANES_MAX), _mm512_sub_ps(_mm512_set1_ps(-0.0), minimum)) };
     }

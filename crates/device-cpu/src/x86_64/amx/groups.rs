@@ -155,6 +155,7 @@ impl<U: Unpack> Sink<Beside> for Place<U> {
 
     #[inline(always)]
     unsafe fn minimum(&mut self, group: usize, minimum: __m512) {
+        // Less than nothing: it need not be negated for each few tokens.
         // SAFETY: one of the block's groups by the caller's word.
         unsafe { _mm512_storeu_ps(self.minimums.add(group * LANES_MAX), _mm512_sub_ps(_mm512_set1_ps(-0.0), minimum)) };
     }
@@ -304,30 +305,31 @@ struct Leaving {
 }
 
 impl Leaving {
-    /// Adds those of one group to the `values` of their span, and those to the sums where it is the last: the formula of [`crate::panel`]. Lines of tokens that are not there may be anything, and go nowhere.
+    /// Adds those of group `NUMBER` to the `values` of their span, and those to the sums where it is the last: the formula of [`crate::panel`].
+    /// Lines of tokens that are not there may be anything, and go nowhere.
     ///
     /// # Safety
     /// There are so many tokens wherever it points; the groups before were added; the CPU has the instructions of [`Beside`].
     #[inline(always)]
-    unsafe fn add<F: Form, const GROUP: usize>(&self, values: &mut [__m512; ROWS]) {
+    unsafe fn add<F: Form, const NUMBER: usize>(&self, values: &mut [__m512; ROWS]) {
         // SAFETY: lines are vectors; the rest is the caller's contract.
         unsafe {
-            let scale = _mm512_loadu_ps(self.scale.add(GROUP * LANES_MAX));
+            let scale = _mm512_loadu_ps(self.scale.add(NUMBER * LANES_MAX));
             for token in 0..ROWS {
-                let product = _mm512_loadu_si512(self.products.add(GROUP * ROWS + token).cast());
-                let before = if GROUP == 0 { _mm512_setzero_ps() } else { values[token] };
+                let product = _mm512_loadu_si512(self.products.add(NUMBER * ROWS + token).cast());
+                let before = if NUMBER == 0 { _mm512_setzero_ps() } else { values[token] };
                 values[token] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale, before);
             }
             if F::MINIMUM {
-                let minimum = _mm512_loadu_ps(self.minimums.add(GROUP * LANES_MAX));
+                let minimum = _mm512_loadu_ps(self.minimums.add(NUMBER * LANES_MAX));
                 for token in 0..ROWS {
                     if token < self.tokens {
-                        let sum = _mm512_set1_ps(*self.sums.add(GROUP * self.width + token));
+                        let sum = _mm512_set1_ps(*self.sums.add(NUMBER * self.width + token));
                         values[token] = _mm512_fmadd_ps(minimum, sum, values[token]);
                     }
                 }
             }
-            if GROUP + 1 < GROUPS {
+            if NUMBER + 1 < GROUPS {
                 return;
             }
             for token in 0..ROWS {
