@@ -35,7 +35,7 @@ use crate::vector::Vector;
 /// Positions that share a softmax.
 const SEGMENT: usize = 256;
 /// Most rows of a tile.
-const ROWS: usize = 16;
+const ROWS: usize = 32;
 /// With so many tiles for each thread none is cut.
 const TILES_MIN: usize = 16;
 
@@ -359,7 +359,8 @@ impl Task<'_> {
             // SAFETY: rows are dealt out without overlap, and a tile is written once: by the thread that has all
             // of its segments, or when the threads are done.
             let mixed = unsafe { self.mixed.slice(at..at + value_dim) };
-            mixed.iter_mut().zip(values).for_each(|(mixed, value)| *mixed = value / sum);
+            let inverse = 1.0 / sum;
+            mixed.iter_mut().zip(values).for_each(|(mixed, value)| *mixed = value * inverse);
         }
     }
 }
@@ -475,7 +476,8 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
                 }
             }
             Kept::Q8_0(cache) => {
-                bytes::prepare::<V, Octet>(task, tile, scratch);
+                bytes::prepare::<V>(task, tile, scratch);
+                bytes::find_starts::<V, Octet>(task, tile, scratch);
                 for segment in tile.segments.clone() {
                     let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<Octet>(head));
                     bytes::segment::<V, Octet>(
@@ -489,7 +491,8 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
                 }
             }
             Kept::Q4_0(cache) => {
-                bytes::prepare::<V, Nibble>(task, tile, scratch);
+                bytes::prepare::<V>(task, tile, scratch);
+                bytes::find_starts::<V, Nibble>(task, tile, scratch);
                 for segment in tile.segments.clone() {
                     let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<Nibble>(head));
                     bytes::segment::<V, Nibble>(

@@ -61,7 +61,7 @@ pub(crate) fn keeps_ring(plan: &Plan, attention: &Attention<Weight>) -> Option<P
 
 /// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
 /// then no longer taken for what this one would compute.
-const REVISION: u32 = 3;
+const REVISION: u32 = 4;
 
 impl Cpu {
     /// Sized for `shape` and `plan`, with `threads` threads.

@@ -45,7 +45,7 @@ pub struct Scratch {
     pub(super) queries: Aligned<i8>,
     /// (rows, blocks): scales of the queries, and of the scores.
     pub(super) scales: Vec<f32>,
-    /// (rows, blocks): what a product starts from, so that the unsigned zero of keys counts as zero.
+    /// (rows, blocks): what a product starts from, so that what stands for zero in keys counts as zero.
     pub(super) starts: Vec<i32>,
     /// (rows, segment): weights as bytes.
     weights: Vec<u8>,
@@ -189,12 +189,12 @@ impl<'a> Next<'a> {
     }
 }
 
-/// Rounds the queries of a tile to bytes.
+/// Rounds the queries of a tile to bytes. [`find_starts`] follows, where vectors multiply them.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
 #[inline(always)]
-pub unsafe fn prepare<V: Vector, P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch) {
+pub unsafe fn prepare<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch) {
     let head_dim = task.attention.head_dim as usize;
     let blocks = head_dim.div_ceil(BLOCK);
     // Weights are whole numbers up to 255.
@@ -227,10 +227,18 @@ pub unsafe fn prepare<V: Vector, P: Packed>(task: &Task<'_>, tile: &Tile, scratc
             }
         }
     }
-    // Only now: a core waits for a load of what several stores still have.
-    let count = tile.rows.len() * blocks;
-    for (start, steps) in scratch.starts[..count].iter_mut().zip(scratch.queries.as_chunks::<BLOCK>().0) {
-        *start = -P::ZERO * steps.iter().map(|&steps| i32::from(steps)).sum::<i32>();
+}
+
+/// Finds what products of a tile's prepared queries start from. Not query by query: a core waits for a load of what several stores still have.
+#[inline(always)]
+pub(super) fn find_starts<V: Vector, P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch) {
+    let count = tile.rows.len() * (task.attention.head_dim as usize).div_ceil(BLOCK);
+    let (starts, queries) = (&mut scratch.bytes.starts[..count], scratch.bytes.queries.as_chunks::<BLOCK>().0);
+    for (start, steps) in starts.iter_mut().zip(queries) {
+        *start = match P::zero::<V>() {
+            0 => 0,
+            zero => -zero * steps.iter().map(|&steps| i32::from(steps)).sum::<i32>(),
+        };
     }
 }
 
@@ -361,8 +369,8 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize>(
                     let b = P::keys::<V>(keys[1].add(block * SIDE * P::BYTES), four);
                     for r in 0..R {
                         let query = word::<V>(queries.add((r * blocks + block) * BLOCK + four * 4).cast());
-                        products[r][0] = V::dot(products[r][0], a, query);
-                        products[r][1] = V::dot(products[r][1], b, query);
+                        products[r][0] = P::dot::<V>(products[r][0], a, query);
+                        products[r][1] = P::dot::<V>(products[r][1], b, query);
                     }
                 }
                 let a = V::load_half(steps[0].add(block * SIDE));

@@ -14,9 +14,9 @@ use std::arch::x86_64::{
     __m512, __m512i, _mm256_loadu_si256, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_cvtepi32_ps,
     _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_max_ps,
     _mm512_mul_ps, _mm512_packus_epi16, _mm512_packus_epi32, _mm512_permutexvar_epi32, _mm512_reduce_add_ps,
-    _mm512_reduce_max_ps, _mm512_reduce_ps, _mm512_scalef_ps, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_setr_epi32, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_srli_epi16, _mm512_storeu_ps,
-    _mm512_storeu_si512, _mm512_sub_ps,
+    _mm512_reduce_max_ps, _mm512_reduce_ps, _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi16, _mm512_set1_ps,
+    _mm512_setr_epi32, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_slli_epi32, _mm512_srli_epi16, _mm512_storeu_ps,
+    _mm512_storeu_si512, _mm512_sub_epi8, _mm512_sub_ps,
 };
 use std::f32::consts::{LN_2, LOG2_E};
 use std::hint::black_box;
@@ -31,7 +31,7 @@ use crate::cache::SIDE;
 use crate::cache::bytes::{BLOCK, Bytes, Nibble, Octet, Packed, TOGETHER};
 use crate::product::Line;
 use crate::vector::Vector;
-use crate::x86_64::amx::{Beside, ROW_BYTES, Shape, release};
+use crate::x86_64::amx::{self, Beside, ROW_BYTES, Shape, release};
 
 /// Rows from which on tiles are quicker than vectors.
 const ENOUGH: usize = 5;
@@ -48,7 +48,7 @@ const UNIT: f32 = 65535.0;
 
 /// One worker's memory.
 pub struct Scratch {
-    /// What they are emptied to: (sixteens of positions, blocks, rows), or four of sixteen rows.
+    /// What they are emptied to: (sixteens of positions, blocks, rows of a register), or four of them.
     sums: Vec<Line>,
     /// Upper bytes of all weights, then lower ones: (rows, segment) each.
     weights: Vec<Line>,
@@ -65,7 +65,7 @@ impl Scratch {
         let lines = |bytes: usize| vec![Line([0; SIDE]); bytes / ROW_BYTES];
         let blocks = width / BLOCK;
         Self {
-            sums: lines(SIDES * blocks * ROWS * ROW_BYTES),
+            sums: lines(SIDES * blocks * amx::ROWS * ROW_BYTES),
             weights: lines(2 * ROWS * SEGMENT),
             keys: lines(CHUNK * width),
             values: lines(SEGMENT * width),
@@ -104,7 +104,10 @@ unsafe fn of_bytes<P: Packed>(
     let count = tile.rows.len();
     // SAFETY: the caller's contract is the same.
     unsafe {
-        bytes::prepare::<Beside, P>(task, tile, scratch);
+        bytes::prepare::<Beside>(task, tile, scratch);
+        if count < ENOUGH {
+            bytes::find_starts::<Beside, P>(task, tile, scratch);
+        }
         scratch.total.unit = UNIT;
         ask_for_next(task, tile);
         for segment in tile.segments.clone() {
@@ -174,14 +177,17 @@ unsafe fn of_segment<P: Packed>(
         }
         // Step by step for all rows: what one step of a row waits for is done while others are.
         for row in 0..count {
-            if task.attention.soft_cap.is_some() || !is_seen(&scratch.seen[row], groups) {
+            let changes = task.attention.soft_cap.is_some() || !is_seen(&scratch.seen[row], groups);
+            if changes {
                 bytes::mask::<Beside>(task, row, groups, scratch, cache);
             }
             if let Some(first) = groups.first() {
                 let scores = &mut scratch.scores[row * SEGMENT + first.number * GROUP..][..groups.len() * GROUP];
                 task.lean(tile, row, scores, first.position, LOG2_E);
             }
-            find_most(row, groups, scratch);
+            if changes || task.attention.alibi.is_some() || count < ENOUGH {
+                find_most(row, groups, scratch);
+            }
         }
         for row in 0..count {
             weigh(row, groups, scratch, cache);
@@ -210,7 +216,7 @@ fn is_seen(seen: &Range<usize>, groups: &[Group]) -> bool {
 
 /// The registers of [`score`]: four of sums, two of keys, of queries, and one that is not used.
 fn registers_of_scores() -> Shape {
-    let (sums, keys, queries) = ((ROWS, ROW_BYTES), (BLOCK / 4, ROW_BYTES), (ROWS, BLOCK));
+    let (sums, keys, queries) = ((amx::ROWS, ROW_BYTES), (BLOCK / 4, ROW_BYTES), (amx::ROWS, BLOCK));
     Shape::new([sums, sums, sums, sums, keys, keys, queries, queries])
 }
 
@@ -229,37 +235,36 @@ unsafe fn score<P: Packed>(
     // SAFETY: the caller's contract is the same.
     unsafe {
         registers_of_scores().take();
+        scratch.bytes.most[..count].fill([f32::NEG_INFINITY; SIDE]);
         for chunk in groups.as_chunks::<TOGETHER_GROUPS>().0 {
-            multiply::<P>(chunk, scratch, cache);
-            let mut first = 0;
-            while first < cache.blocks {
-                first += match cache.blocks - first {
-                    4.. => scale::<4>(task, count, chunk, first, scratch, cache),
-                    3 => scale::<3>(task, count, chunk, first, scratch, cache),
-                    2 => scale::<2>(task, count, chunk, first, scratch, cache),
-                    _ => scale::<1>(task, count, chunk, first, scratch, cache),
-                };
+            let keys = keys_of::<P>(chunk, &mut scratch.tiles.keys, cache);
+            // All rows one register after the other: only the first finds keys in the second-level cache.
+            for start in (0..count).step_by(amx::ROWS) {
+                let rows = start..count.min(start + amx::ROWS);
+                multiply(keys, start, scratch, cache);
+                let mut first = 0;
+                while first < cache.blocks {
+                    first += match cache.blocks - first {
+                        4.. => scale::<4>(task, rows.clone(), chunk, first, scratch, cache),
+                        3 => scale::<3>(task, rows.clone(), chunk, first, scratch, cache),
+                        2 => scale::<2>(task, rows.clone(), chunk, first, scratch, cache),
+                        _ => scale::<1>(task, rows.clone(), chunk, first, scratch, cache),
+                    };
+                }
             }
         }
     }
 }
 
-/// Multiplies all queries with the keys of a chunk: (sixteens of positions, blocks, rows).
+/// Multiplies a register's rows of queries, from `row` on, with the keys of a chunk: (sixteens of positions, blocks, rows).
 ///
 /// # Safety
-/// As [`attend`]; queries are prepared, and this thread has the [`registers_of_scores`].
+/// As [`attend`]; queries are prepared, the keys are those of the cache's blocks, and this thread has the [`registers_of_scores`].
 #[inline(always)]
-unsafe fn multiply<P: Packed>(chunk: &[Group; TOGETHER_GROUPS], scratch: &mut super::Scratch, cache: &Head<'_>) {
-    let (blocks, tiles) = (cache.blocks, &mut scratch.tiles);
-    let tile = ROWS * ROW_BYTES;
-    let (mut keys, room) = ([std::ptr::null::<u8>(); SIDES], blocks * (BLOCK / 4));
-    for side in 0..SIDES {
-        let place = chunk[side / 2].places[side % 2];
-        // SAFETY: the caller's contract is the same.
-        keys[side] = unsafe { keys_of::<P>(place, &mut tiles.keys[side * room..][..room], cache) };
-    }
-    assert!(tiles.sums.len() >= SIDES * blocks * ROWS, "room for products");
-    assert!(scratch.bytes.queries.len() >= ROWS * blocks * BLOCK, "queries of a tile");
+unsafe fn multiply(keys: [*const u8; SIDES], row: usize, scratch: &mut super::Scratch, cache: &Head<'_>) {
+    let (blocks, sums) = (cache.blocks, &mut scratch.tiles.sums);
+    assert!(sums.len() >= SIDES * blocks * amx::ROWS, "room for products");
+    assert!(scratch.bytes.queries.len() >= (row + amx::ROWS) * blocks * BLOCK, "queries of a tile");
     for block in 0..blocks {
         // The sums of a product leave their register while the next product is under way.
         // SAFETY: registers have the shapes of what is loaded and stored: a block of queries, and of the keys of sixteen
@@ -269,31 +274,31 @@ unsafe fn multiply<P: Packed>(chunk: &[Group; TOGETHER_GROUPS], scratch: &mut su
                 "tileloadd tmm6, [{queries} + {width}]",
                 "tilezero tmm0",
                 "tileloadd tmm4, [{a} + {line}]",
-                "tdpbsud tmm0, tmm6, tmm4",
+                "tdpbssd tmm0, tmm6, tmm4",
                 "tilezero tmm1",
                 "tileloadd tmm5, [{b} + {line}]",
-                "tdpbsud tmm1, tmm6, tmm5",
+                "tdpbssd tmm1, tmm6, tmm5",
                 "tilestored [{sums} + {line}], tmm0",
                 "tilezero tmm2",
                 "tileloadd tmm4, [{c} + {line}]",
-                "tdpbsud tmm2, tmm6, tmm4",
+                "tdpbssd tmm2, tmm6, tmm4",
                 "add {sums}, {next}",
                 "tilestored [{sums} + {line}], tmm1",
                 "tilezero tmm3",
                 "tileloadd tmm5, [{d} + {line}]",
-                "tdpbsud tmm3, tmm6, tmm5",
+                "tdpbssd tmm3, tmm6, tmm5",
                 "add {sums}, {next}",
                 "tilestored [{sums} + {line}], tmm2",
                 "add {sums}, {next}",
                 "tilestored [{sums} + {line}], tmm3",
-                queries = in(reg) scratch.bytes.queries.as_ptr().add(block * BLOCK),
+                queries = in(reg) scratch.bytes.queries.as_ptr().add((row * blocks + block) * BLOCK),
                 width = in(reg) blocks * BLOCK,
                 a = in(reg) keys[0].add(block * BLOCK * SIDE),
                 b = in(reg) keys[1].add(block * BLOCK * SIDE),
                 c = in(reg) keys[2].add(block * BLOCK * SIDE),
                 d = in(reg) keys[3].add(block * BLOCK * SIDE),
-                sums = inout(reg) tiles.sums.as_mut_ptr().add(block * ROWS) => _,
-                next = in(reg) blocks * tile,
+                sums = inout(reg) sums.as_mut_ptr().add(block * amx::ROWS) => _,
+                next = in(reg) blocks * amx::ROWS * ROW_BYTES,
                 line = in(reg) ROW_BYTES,
                 options(nostack)
             );
@@ -315,27 +320,38 @@ fn are_neighbours(places: [usize; SIDES]) -> bool {
     places == [first, first + SIDE, first + 2 * SIDE, first + 3 * SIDE]
 }
 
-/// The keys of sixteen places as unsigned bytes: (blocks, channels / 4, 16, 4). Where they are kept as less they are unpacked to
+/// The keys of each sixteen of a chunk as bytes: (blocks, channels / 4, 16, 4). Where they are kept as less they are unpacked to
 /// `room`.
 ///
 /// # Safety
-/// The CPU has the instructions of [`Beside`]; the place begins sixteen.
+/// The CPU has the instructions of [`Beside`].
 #[inline(always)]
-unsafe fn keys_of<P: Packed>(place: usize, room: &mut [Line], cache: &Head<'_>) -> *const u8 {
-    let keys = &cache.keys[place * cache.blocks * P::BYTES..][..SIDE * cache.blocks * P::BYTES];
-    if P::BYTES == BLOCK {
-        return keys.as_ptr();
-    }
-    for (block, lines) in room.as_chunks_mut::<{ BLOCK / 4 }>().0.iter_mut().enumerate() {
-        for four in 0..BLOCK / 4 {
-            // SAFETY: one of the blocks of sixteen keys, and a line of its own.
-            unsafe {
-                let bytes = P::keys::<Beside>(keys.as_ptr().add(block * SIDE * P::BYTES), four);
-                _mm512_storeu_si512(std::ptr::from_mut(&mut lines[four]).cast(), bytes);
+unsafe fn keys_of<P: Packed>(
+    chunk: &[Group; TOGETHER_GROUPS],
+    room: &mut [Line],
+    cache: &Head<'_>,
+) -> [*const u8; SIDES] {
+    let (mut all, lines) = ([std::ptr::null(); SIDES], cache.blocks * (BLOCK / 4));
+    for (side, place) in places_of(chunk).into_iter().enumerate() {
+        let keys = &cache.keys[place * cache.blocks * P::BYTES..][..SIDE * cache.blocks * P::BYTES];
+        if P::BYTES == BLOCK {
+            all[side] = keys.as_ptr();
+            continue;
+        }
+        let room = &mut room[side * lines..][..lines];
+        for (block, lines) in room.as_chunks_mut::<{ BLOCK / 4 }>().0.iter_mut().enumerate() {
+            for four in 0..BLOCK / 4 {
+                // SAFETY: one of the blocks of sixteen keys, and a line of its own.
+                unsafe {
+                    let bytes = P::keys::<Beside>(keys.as_ptr().add(block * SIDE * P::BYTES), four);
+                    let bytes = _mm512_sub_epi8(bytes, _mm512_set1_epi8(P::zero::<Beside>() as i8));
+                    _mm512_storeu_si512(std::ptr::from_mut(&mut lines[four]).cast(), bytes);
+                }
             }
         }
+        all[side] = room.as_ptr().cast();
     }
-    room.as_ptr().cast()
+    all
 }
 
 /// Takes the products of blocks from `first` on, `B` of them, to the scores of a chunk. Gives back `B`.
@@ -345,7 +361,7 @@ unsafe fn keys_of<P: Packed>(place: usize, room: &mut [Line], cache: &Head<'_>) 
 #[inline(always)]
 unsafe fn scale<const B: usize>(
     task: &Task<'_>,
-    count: usize,
+    rows: Range<usize>,
     chunk: &[Group; TOGETHER_GROUPS],
     first: usize,
     scratch: &mut super::Scratch,
@@ -353,9 +369,9 @@ unsafe fn scale<const B: usize>(
 ) -> usize {
     let (blocks, capped) = (cache.blocks, task.attention.soft_cap.is_some());
     let places = places_of(chunk);
-    let sums = &scratch.tiles.sums[..SIDES * blocks * ROWS];
-    let (scales, starts) = (&scratch.bytes.scales[..count * blocks], &scratch.bytes.starts[..count * blocks]);
-    let scores = &mut scratch.scores[chunk[0].number * GROUP..][..(count - 1) * SEGMENT + CHUNK];
+    let sums = &scratch.tiles.sums[..SIDES * blocks * amx::ROWS];
+    let scales = &scratch.bytes.scales[..rows.end * blocks];
+    let scores = &mut scratch.scores[chunk[0].number * GROUP..][..(rows.end - 1) * SEGMENT + CHUNK];
     // SAFETY: whole sixteens of places, which lie in the store; lines of products; vectors of scores.
     unsafe {
         let mut steps = [[_mm512_setzero_ps(); B]; SIDES];
@@ -369,7 +385,7 @@ unsafe fn scale<const B: usize>(
                 begin[side] = _mm512_loadu_ps(cache.logarithms[places[side]..][..SIDE].as_ptr());
             }
         }
-        for row in 0..count {
+        for row in rows.clone() {
             let to = scores.as_mut_ptr().add(row * SEGMENT);
             let mut score = begin;
             if first > 0 {
@@ -379,23 +395,35 @@ unsafe fn scale<const B: usize>(
             }
             for b in 0..B {
                 let scale = _mm512_set1_ps(*scales.as_ptr().add(row * blocks + first + b));
-                // So that the unsigned zero of keys counts as zero.
-                let start = _mm512_set1_epi32(*starts.as_ptr().add(row * blocks + first + b));
                 for side in 0..SIDES {
-                    let sum = sums.as_ptr().add((side * blocks + first + b) * ROWS + row);
-                    let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_loadu_si512(sum.cast()), start));
+                    let sum = sums.as_ptr().add((side * blocks + first + b) * amx::ROWS + row - rows.start);
+                    let sum = _mm512_cvtepi32_ps(_mm512_loadu_si512(sum.cast()));
                     score[side] = _mm512_fmadd_ps(sum, _mm512_mul_ps(steps[side][b], scale), score[side]);
                 }
             }
             for side in 0..SIDES {
                 _mm512_storeu_ps(to.add(side * SIDE), score[side]);
             }
+            if first + B == blocks {
+                let most = scratch.bytes.most[row].as_mut_ptr();
+                _mm512_storeu_ps(most, _mm512_max_ps(most_of(score), _mm512_loadu_ps(most)));
+            }
         }
     }
     B
 }
 
-/// Finds the largest score of a row.
+/// The larger ones.
+///
+/// # Safety
+/// The CPU has the instructions of [`Beside`].
+#[inline(always)]
+unsafe fn most_of(scores: [__m512; SIDES]) -> __m512 {
+    // SAFETY: arithmetic on values, under the caller's contract.
+    unsafe { _mm512_max_ps(_mm512_max_ps(scores[0], scores[1]), _mm512_max_ps(scores[2], scores[3])) }
+}
+
+/// Finds the largest score of a row, sixteen of which one is.
 ///
 /// # Safety
 /// The CPU has the instructions of [`Beside`].
@@ -411,8 +439,7 @@ unsafe fn find_most(row: usize, groups: &[Group], scratch: &mut super::Scratch) 
                 most[side] = _mm512_max_ps(score, most[side]);
             }
         }
-        let most = _mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3]));
-        scratch.bytes.most[row][0] = _mm512_reduce_max_ps(most);
+        _mm512_storeu_ps(scratch.bytes.most[row].as_mut_ptr(), most_of(most));
     }
 }
 
@@ -425,14 +452,16 @@ unsafe fn weigh(row: usize, groups: &[Group], scratch: &mut super::Scratch, cach
     let scores = &scratch.scores[row * SEGMENT..][..SEGMENT];
     let (upper, lower) = scratch.tiles.weights.split_at_mut(ROWS * WEIGHT_LINES);
     let (upper, lower) = (&mut upper[row * WEIGHT_LINES..], &mut lower[row * WEIGHT_LINES..]);
-    let (seen, most) = (&scratch.seen[row], scratch.bytes.most[row][0]);
-    scratch.part.softmax.most[row] = most * LN_2;
+    let seen = &scratch.seen[row];
     // SAFETY: vectors lie inside the row and inside sixteens of places; the CPU has the instructions.
     unsafe {
+        let most = _mm512_reduce_max_ps(_mm512_loadu_ps(scratch.bytes.most[row].as_ptr()));
+        scratch.part.softmax.most[row] = most * LN_2;
         let most = _mm512_set1_ps(most);
         let mut sums = [_mm512_setzero_ps(); SIDES];
+        let all = is_seen(seen, groups);
         for chunk in groups.as_chunks::<TOGETHER_GROUPS>().0 {
-            let (whole, places) = (is_seen(seen, chunk), places_of(chunk));
+            let (whole, places) = (all || is_seen(seen, chunk), places_of(chunk));
             let mut words = [_mm512_setzero_si512(); SIDES];
             for side in 0..SIDES {
                 let at = side * SIDE;
@@ -499,7 +528,7 @@ unsafe fn halves(words: [__m512i; SIDES]) -> [__m512i; 2] {
 /// The registers of [`mix`]: sums of upper and of lower bytes of sixteen channels, the same of the next, upper bytes, lower
 /// bytes, values of sixteen channels, those of the next.
 fn registers_of_values() -> Shape {
-    Shape::new([(ROWS, ROW_BYTES); 8])
+    Shape::new([(amx::ROWS, ROW_BYTES); 8])
 }
 
 /// What the values of a segment add up to, for all rows.
@@ -518,47 +547,50 @@ unsafe fn mix<P: Packed>(count: usize, groups: &[Group], scratch: &mut super::Sc
         // SAFETY: the caller's contract is the same.
         *values = unsafe { values_of::<P>(chunk, room, cache) };
     }
-    assert!(
-        tiles.weights.len() >= 2 * ROWS * WEIGHT_LINES && tiles.sums.len() >= 4 * ROWS,
-        "room for weights and sums"
-    );
+    assert!(tiles.weights.len() >= 2 * ROWS * WEIGHT_LINES && count <= ROWS, "weights of a tile");
+    assert!(tiles.sums.len() >= 4 * amx::ROWS, "room for sums");
     // SAFETY: registers have the shapes of what is loaded and stored: sixteen rows of weights, values of sixteen fours of positions,
     // of which each block is two registers; sums have room for four tiles.
     unsafe {
         registers_of_values().take();
         for block in 0..blocks {
-            asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem));
-            for (chunk, values) in chunks.iter().zip(values) {
+            // All rows one register after the other: only the first finds values in the second-level cache.
+            for start in (0..count).step_by(amx::ROWS) {
+                asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem));
+                for (chunk, values) in chunks.iter().zip(values) {
+                    let weights = start * WEIGHT_LINES + chunk[0].number / TOGETHER_GROUPS;
+                    asm!(
+                        "tileloadd tmm6, [{values} + {four}]",
+                        "tileloadd tmm4, [{weights} + {row}]",
+                        "tdpbusd tmm0, tmm4, tmm6",
+                        "tileloadd tmm5, [{weights} + {row} + {lower}]",
+                        "tdpbusd tmm1, tmm5, tmm6",
+                        "tileloadd tmm7, [{values} + {four} + 64]",
+                        "tdpbusd tmm2, tmm4, tmm7",
+                        "tdpbusd tmm3, tmm5, tmm7",
+                        values = in(reg) values.add(block * BLOCK * TOGETHER),
+                        four = in(reg) width * TOGETHER,
+                        weights = in(reg) tiles.weights.as_ptr().add(weights),
+                        row = in(reg) SEGMENT,
+                        lower = const ROWS * SEGMENT,
+                        options(nostack, readonly)
+                    );
+                }
                 asm!(
-                    "tileloadd tmm6, [{values} + {four}]",
-                    "tileloadd tmm4, [{weights} + {row}]",
-                    "tdpbusd tmm0, tmm4, tmm6",
-                    "tileloadd tmm5, [{weights} + {row} + {lower}]",
-                    "tdpbusd tmm1, tmm5, tmm6",
-                    "tileloadd tmm7, [{values} + {four} + 64]",
-                    "tdpbusd tmm2, tmm4, tmm7",
-                    "tdpbusd tmm3, tmm5, tmm7",
-                    values = in(reg) values.add(block * BLOCK * TOGETHER),
-                    four = in(reg) width * TOGETHER,
-                    weights = in(reg) tiles.weights.as_ptr().add(chunk[0].number / TOGETHER_GROUPS),
-                    row = in(reg) SEGMENT,
-                    lower = const ROWS * SEGMENT,
-                    options(nostack, readonly)
+                    "tilestored [{sums} + {line}], tmm0",
+                    "tilestored [{sums} + {line} + 1024], tmm1",
+                    "tilestored [{sums} + {line} + 2048], tmm2",
+                    "tilestored [{sums} + {line} + 3072], tmm3",
+                    sums = in(reg) tiles.sums.as_mut_ptr(), line = in(reg) ROW_BYTES, options(nostack)
                 );
-            }
-            asm!(
-                "tilestored [{sums} + {line}], tmm0",
-                "tilestored [{sums} + {line} + 1024], tmm1",
-                "tilestored [{sums} + {line} + 2048], tmm2",
-                "tilestored [{sums} + {line} + 3072], tmm3",
-                sums = in(reg) tiles.sums.as_mut_ptr(), line = in(reg) ROW_BYTES, options(nostack)
-            );
-            for row in 0..count {
-                let to = scratch.part.values[row * width + block * BLOCK..][..BLOCK].as_mut_ptr();
-                for half in 0..2 {
-                    let sums = tiles.sums.as_ptr().add(half * 2 * ROWS + row);
-                    let (upper, lower) = (_mm512_loadu_si512(sums.cast()), _mm512_loadu_si512(sums.add(ROWS).cast()));
-                    _mm512_storeu_ps(to.add(half * SIDE), joined(upper, lower));
+                for row in start..count.min(start + amx::ROWS) {
+                    let to = scratch.part.values[row * width + block * BLOCK..][..BLOCK].as_mut_ptr();
+                    for half in 0..2 {
+                        let sums = tiles.sums.as_ptr().add(half * 2 * amx::ROWS + row - start);
+                        let upper = _mm512_loadu_si512(sums.cast());
+                        let lower = _mm512_loadu_si512(sums.add(amx::ROWS).cast());
+                        _mm512_storeu_ps(to.add(half * SIDE), joined(upper, lower));
+                    }
                 }
             }
         }
@@ -592,14 +624,14 @@ unsafe fn values_of<P: Packed>(chunk: &[Group; TOGETHER_GROUPS], room: &mut [Lin
     room.as_ptr().cast()
 }
 
-/// The sum of products with weights, of those with their upper and with their lower bytes: both are exact as numbers.
+/// The sum of products with weights, of those with their upper and with their lower bytes: as many as a segment has positions fit 32 bits.
 ///
 /// # Safety
 /// The CPU has AVX-512 F.
 #[inline(always)]
 unsafe fn joined(upper: __m512i, lower: __m512i) -> __m512 {
     // SAFETY: arithmetic on values, under the caller's contract.
-    unsafe { _mm512_fmadd_ps(_mm512_cvtepi32_ps(upper), _mm512_set1_ps(256.0), _mm512_cvtepi32_ps(lower)) }
+    unsafe { _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_slli_epi32::<8>(upper), lower)) }
 }
 
 /// What the values of a segment add up to for `R` rows from `row` on, by vectors; `C` of them at a time. Gives back `R`.

@@ -3,8 +3,7 @@
 //! A head's values are taken in blocks of 32, the last one padded with zeros.
 //!
 //! - *Keys* have a scale for each block, and stand as (places / 16, blocks, bytes of a block / 4, 16 tokens, 4 bytes): one
-//!   product adds four channels to the scores of sixteen tokens. They are stored without sign, as the instruction wants its
-//!   first operand.
+//!   product adds four channels to the scores of sixteen tokens.
 //! - *Values* stand as (places / 4, blocks, bytes of a block, 4 tokens): one product adds four tokens to sixteen channels. A
 //!   token has one scale for the whole head, which attention takes into the token's weight before that is rounded. (A scale
 //!   for each channel would depend on tokens that come later.) Stored are its logarithm to the base of two, which is added to
@@ -56,9 +55,6 @@ pub struct Bytes<B, H, F> {
 pub trait Packed: Copy {
     /// Bytes of a block.
     const BYTES: usize;
-    /// The unsigned byte that stands for zero in keys.
-    const ZERO: i32;
-
     /// One step of a scale for keys from `least` to `most`; zero for zeros.
     fn key_step(least: f32, most: f32) -> f32;
     /// The same for values, never negative.
@@ -72,11 +68,18 @@ pub trait Packed: Copy {
     /// The same in a value's block.
     fn value_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32;
 
-    /// The unsigned steps of channels `4 * four..` of a block of keys, for as many tokens as there are lanes.
+    /// What stands for zero in [`Self::keys`].
+    fn zero<V: Vector>() -> i32;
+    /// The steps of channels `4 * four..` of a block of keys, for as many tokens as there are lanes, over [`Self::zero`].
     ///
     /// # Safety
     /// The CPU has the instructions of `V`; `from` is the block's first byte of the first of these tokens.
     unsafe fn keys<V: Vector>(from: *const u8, four: usize) -> V::Bytes;
+    /// Adds, in each lane, the products of four such steps with four of `x`, from -127 on.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    unsafe fn dot<V: Vector>(sum: V::Int, keys: V::Bytes, x: V::Bytes) -> V::Int;
     /// The signed steps of as many channels of a block of values as there are lanes, from `channel` on, for four tokens.
     ///
     /// # Safety
@@ -94,7 +97,6 @@ pub struct Nibble;
 
 impl Packed for Octet {
     const BYTES: usize = 32;
-    const ZERO: i32 = 128;
 
     #[inline(always)]
     fn key_step(least: f32, most: f32) -> f32 {
@@ -108,26 +110,40 @@ impl Packed for Octet {
 
     #[inline(always)]
     fn key(steps: &[i8; BLOCK], bytes: &mut [u8]) {
-        bytes.iter_mut().zip(steps).for_each(|(byte, &steps)| *byte = steps as u8 ^ 0x80);
+        bytes.iter_mut().zip(steps).for_each(|(byte, &steps)| *byte = steps as u8);
     }
 
     #[inline(always)]
     fn value(steps: &[i8; BLOCK], bytes: &mut [u8]) {
-        bytes.iter_mut().zip(steps).for_each(|(byte, &steps)| *byte = steps as u8);
+        Self::key(steps, bytes);
     }
 
     fn key_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32 {
-        i32::from(byte(index)) - Self::ZERO
+        i32::from(byte(index) as i8)
     }
 
     fn value_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32 {
-        i32::from(byte(index) as i8)
+        Self::key_steps(index, byte)
+    }
+
+    #[inline(always)]
+    fn zero<V: Vector>() -> i32 {
+        if V::SIGNED { 0 } else { 128 }
     }
 
     #[inline(always)]
     unsafe fn keys<V: Vector>(from: *const u8, four: usize) -> V::Bytes {
         // SAFETY: eight fours of sixteen tokens follow the block's first byte.
-        unsafe { V::load_bytes(from.add(four * 4 * SIDE)) }
+        unsafe {
+            let keys = V::load_bytes(from.add(four * 4 * SIDE));
+            if V::SIGNED { keys } else { V::xor(keys, V::byte(0x80)) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot<V: Vector>(sum: V::Int, keys: V::Bytes, x: V::Bytes) -> V::Int {
+        // SAFETY: the caller's contract is the same.
+        unsafe { if V::SIGNED { V::dot_signed(sum, keys, x) } else { V::dot(sum, keys, x) } }
     }
 
     #[inline(always)]
@@ -139,7 +155,6 @@ impl Packed for Octet {
 
 impl Packed for Nibble {
     const BYTES: usize = 16;
-    const ZERO: i32 = 8;
 
     /// The extreme value becomes -8 steps: the side that has one more of them.
     #[inline(always)]
@@ -167,11 +182,22 @@ impl Packed for Nibble {
     }
 
     fn key_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32 {
-        i32::from(byte(index % 16) >> (index / 16 * 4) & 15) - Self::ZERO
+        i32::from(byte(index % 16) >> (index / 16 * 4) & 15) - 8
     }
 
     fn value_steps(index: usize, byte: impl Fn(usize) -> u8) -> i32 {
         Self::key_steps(index, byte)
+    }
+
+    #[inline(always)]
+    fn zero<V: Vector>() -> i32 {
+        8
+    }
+
+    #[inline(always)]
+    unsafe fn dot<V: Vector>(sum: V::Int, keys: V::Bytes, x: V::Bytes) -> V::Int {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::dot_low(sum, keys, x) }
     }
 
     #[inline(always)]

@@ -78,7 +78,7 @@ pub static KERNELS: Compiled = Compiled {
 /// Tokens from which on tiles multiply codes quicker than vectors.
 const ENOUGH: usize = 24;
 /// Rows of a tile register.
-const ROWS: usize = 16;
+pub const ROWS: usize = 16;
 /// Bytes of a row.
 pub const ROW_BYTES: usize = 64;
 /// Columns of brain floating-point numbers that a tile holds of a row.
