@@ -116,6 +116,12 @@ struct Softmax {
     sums: [f32; ROWS],
 }
 
+/// What a segment's sums of values count for beside those of the segments before.
+struct Shares {
+    kept: [f32; ROWS],
+    added: [f32; ROWS],
+}
+
 impl<'a> From<&'a Attention<Weight>> for Numbers<'a> {
     fn from(attention: &'a Attention<Weight>) -> Self {
         let Attention { heads, kv_heads, head_dim, window_tokens, both_ways, soft_cap, scale, alibi, .. } = *attention;
@@ -145,6 +151,31 @@ impl<'a> From<&'a Latent<Weight>> for Numbers<'a> {
 impl Softmax {
     /// Of rows that saw nothing.
     const NOTHING: Self = Self { most: [f32::NEG_INFINITY; ROWS], sums: [0.0; ROWS] };
+
+    /// Takes the next segment in, for rows that see something of it and of those before.
+    #[inline(always)]
+    fn merge(&mut self, next: &Self) -> Shares {
+        let (before, mut shares) = (*self, Shares { kept: [0.0; ROWS], added: [0.0; ROWS] });
+        for row in 0..ROWS {
+            let most = before.most[row].max(next.most[row]);
+            shares.kept[row] = exponential(before.most[row] - most);
+            shares.added[row] = exponential(next.most[row] - most);
+            self.most[row] = most;
+            self.sums[row] = before.sums[row] * shares.kept[row] + next.sums[row] * shares.added[row];
+        }
+        shares
+    }
+
+    /// Whether a row saw anything.
+    fn sees(&self, row: usize) -> bool {
+        self.most[row] != f32::NEG_INFINITY
+    }
+
+    /// Whether each of so many rows did.
+    #[cfg(target_arch = "x86_64")]
+    fn see(&self, count: usize) -> bool {
+        (0..count).all(|row| self.sees(row))
+    }
 }
 
 impl Scratch {
@@ -370,25 +401,18 @@ impl Part {
     /// not depend on what this is compiled for.
     #[inline(always)]
     fn merge(&mut self, softmax: &Softmax, values: &[f32], width: usize) {
-        let (mut kept, mut added) = ([0.0; ROWS], [0.0; ROWS]);
         let before = self.softmax;
-        for row in 0..ROWS {
-            let most = before.most[row].max(softmax.most[row]);
-            kept[row] = exponential(before.most[row] - most);
-            added[row] = exponential(softmax.most[row] - most);
-            self.softmax.most[row] = most;
-            self.softmax.sums[row] = before.sums[row] * kept[row] + softmax.sums[row] * added[row];
-        }
+        let shares = self.softmax.merge(softmax);
         let totals = self.values.chunks_exact_mut(width).zip(values.chunks_exact(width));
         for (row, (total, values)) in totals.enumerate() {
             // A row that sees nothing of the segment keeps what it has, and one that saw nothing before has nothing.
-            if softmax.most[row] == f32::NEG_INFINITY {
+            if !softmax.sees(row) {
                 self.softmax.sums[row] = before.sums[row];
-            } else if before.most[row] == f32::NEG_INFINITY {
+            } else if !before.sees(row) {
                 self.softmax.sums[row] = softmax.sums[row];
                 total.copy_from_slice(values);
             } else {
-                let (kept, added) = (kept[row], added[row]);
+                let (kept, added) = (shares.kept[row], shares.added[row]);
                 total.iter_mut().zip(values).for_each(|(total, value)| *total = *total * kept + value * added);
             }
         }

@@ -25,7 +25,7 @@ use std::ops::Range;
 use half::f16;
 
 use super::bytes::{self, GROUP, GROUPS, Group, Head, Next, word};
-use super::{ROWS, SEGMENT, Task, Tile, lanes};
+use super::{ROWS, SEGMENT, Shares, Task, Tile, lanes};
 use crate::aligned::Aligned;
 use crate::cache::SIDE;
 use crate::cache::bytes::{BLOCK, Bytes, Nibble, Octet, Packed, TOGETHER};
@@ -113,7 +113,6 @@ unsafe fn of_bytes<P: Packed>(
         for segment in tile.segments.clone() {
             let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<P>(head));
             of_segment::<P>(task, tile, segment, scratch, (&cache.head::<P>(tile.kv_head), &next));
-            task.take(tile, segment, scratch);
         }
         if count >= ENOUGH {
             release();
@@ -137,7 +136,7 @@ unsafe fn ask_for_next(task: &Task<'_>, tile: &Tile) {
     }
 }
 
-/// Computes what a segment gives the rows of a tile.
+/// Computes what a segment gives the rows of a tile, and takes it to the others.
 ///
 /// # Safety
 /// As [`attend`]; the queries are prepared.
@@ -193,7 +192,7 @@ unsafe fn of_segment<P: Packed>(
             weigh(row, groups, scratch, cache);
         }
         if count >= ENOUGH {
-            mix::<P>(count, groups, scratch, cache);
+            mix::<P>(task, tile, segment, groups, scratch, cache);
         } else {
             let mut row = 0;
             while row < count {
@@ -203,6 +202,7 @@ unsafe fn of_segment<P: Packed>(
                     _ => mix_few::<P, 1, 8>(row, groups, scratch, (cache, next)),
                 };
             }
+            task.take(tile, segment, scratch);
         }
     }
 }
@@ -265,44 +265,52 @@ unsafe fn multiply(keys: [*const u8; SIDES], row: usize, scratch: &mut super::Sc
     let (blocks, sums) = (cache.blocks, &mut scratch.tiles.sums);
     assert!(sums.len() >= SIDES * blocks * amx::ROWS, "room for products");
     assert!(scratch.bytes.queries.len() >= (row + amx::ROWS) * blocks * BLOCK, "queries of a tile");
-    for block in 0..blocks {
-        // The sums of a product leave their register while the next product is under way.
-        // SAFETY: registers have the shapes of what is loaded and stored: a block of queries, and of the keys of sixteen
-        // positions; sums have room for four tiles of each block, which lie all blocks apart.
-        unsafe {
+    let sums = sums.as_mut_ptr();
+    // SAFETY: registers have the shapes of what is loaded and stored: a block of queries, and of the keys of sixteen positions; sums have
+    // room for four tiles of each block, which lie all blocks apart.
+    unsafe {
+        for block in 0..blocks {
+            // The sums of a product leave their register while the next product is under way, the last of a block with the first of the next:
+            // what is loaded behind a store waits for it.
             asm!(
                 "tileloadd tmm6, [{queries} + {width}]",
-                "tilezero tmm0",
                 "tileloadd tmm4, [{a} + {line}]",
+                "tilezero tmm0",
                 "tdpbssd tmm0, tmm6, tmm4",
-                "tilezero tmm1",
-                "tileloadd tmm5, [{b} + {line}]",
-                "tdpbssd tmm1, tmm6, tmm5",
-                "tilestored [{sums} + {line}], tmm0",
-                "tilezero tmm2",
-                "tileloadd tmm4, [{c} + {line}]",
-                "tdpbssd tmm2, tmm6, tmm4",
-                "add {sums}, {next}",
-                "tilestored [{sums} + {line}], tmm1",
-                "tilezero tmm3",
-                "tileloadd tmm5, [{d} + {line}]",
-                "tdpbssd tmm3, tmm6, tmm5",
-                "add {sums}, {next}",
-                "tilestored [{sums} + {line}], tmm2",
-                "add {sums}, {next}",
-                "tilestored [{sums} + {line}], tmm3",
                 queries = in(reg) scratch.bytes.queries.as_ptr().add((row * blocks + block) * BLOCK),
                 width = in(reg) blocks * BLOCK,
                 a = in(reg) keys[0].add(block * BLOCK * SIDE),
+                line = in(reg) ROW_BYTES,
+                options(nostack, readonly)
+            );
+            if block > 0 {
+                amx::store!("tmm3", sums.add((3 * blocks + block - 1) * amx::ROWS));
+            }
+            asm!(
+                "tileloadd tmm5, [{b} + {line}]",
+                "tilezero tmm1",
+                "tdpbssd tmm1, tmm6, tmm5",
+                "tilestored [{sums} + {line}], tmm0",
+                "tileloadd tmm4, [{c} + {line}]",
+                "tilezero tmm2",
+                "tdpbssd tmm2, tmm6, tmm4",
+                "add {sums}, {next}",
+                "tilestored [{sums} + {line}], tmm1",
+                "tileloadd tmm5, [{d} + {line}]",
+                "tilezero tmm3",
+                "tdpbssd tmm3, tmm6, tmm5",
+                "add {sums}, {next}",
+                "tilestored [{sums} + {line}], tmm2",
                 b = in(reg) keys[1].add(block * BLOCK * SIDE),
                 c = in(reg) keys[2].add(block * BLOCK * SIDE),
                 d = in(reg) keys[3].add(block * BLOCK * SIDE),
-                sums = inout(reg) sums.as_mut_ptr().add(block * amx::ROWS) => _,
+                sums = inout(reg) sums.add(block * amx::ROWS) => _,
                 next = in(reg) blocks * amx::ROWS * ROW_BYTES,
                 line = in(reg) ROW_BYTES,
                 options(nostack)
             );
         }
+        amx::store!("tmm3", sums.add((4 * blocks - 1) * amx::ROWS));
     }
 }
 
@@ -531,24 +539,36 @@ fn registers_of_values() -> Shape {
     Shape::new([(amx::ROWS, ROW_BYTES); 8])
 }
 
-/// What the values of a segment add up to, for all rows.
+/// Adds up the values of a segment for all rows, and takes them to the segments before.
 ///
 /// # Safety
 /// As [`attend`]; the weights are there.
 #[inline(always)]
-unsafe fn mix<P: Packed>(count: usize, groups: &[Group], scratch: &mut super::Scratch, cache: &Head<'_>) {
-    let (blocks, width) = (cache.blocks, cache.blocks * BLOCK);
-    let tiles = &mut scratch.tiles;
+unsafe fn mix<P: Packed>(
+    task: &Task<'_>,
+    tile: &Tile,
+    segment: usize,
+    groups: &[Group],
+    scratch: &mut super::Scratch,
+    cache: &Head<'_>,
+) {
+    let (blocks, width, count) = (cache.blocks, cache.blocks * BLOCK, tile.rows.len());
+    // Where all rows have something already sums are added to it as they leave their registers.
+    let adds = scratch.begins(tile) && scratch.total.softmax.see(count) && scratch.part.softmax.see(count);
+    let super::Scratch { tiles, part, total, .. } = &mut *scratch;
+    let (shares, totals) =
+        if adds { (Some(total.softmax.merge(&part.softmax)), &mut total.values) } else { (None, &mut part.values) };
     let chunks = groups.as_chunks::<TOGETHER_GROUPS>().0;
     let mut values = [std::ptr::null(); SEGMENT / CHUNK];
     for (index, (values, chunk)) in values.iter_mut().zip(chunks).enumerate() {
-        let room =
-            &mut tiles.values[index * blocks * CHUNK * BLOCK / ROW_BYTES..][..blocks * CHUNK * BLOCK / ROW_BYTES];
+        let lines = blocks * CHUNK * BLOCK / ROW_BYTES;
         // SAFETY: the caller's contract is the same.
-        *values = unsafe { values_of::<P>(chunk, room, cache) };
+        *values = unsafe { values_of::<P>(chunk, &mut tiles.values[index * lines..][..lines], cache) };
     }
     assert!(tiles.weights.len() >= 2 * ROWS * WEIGHT_LINES && count <= ROWS, "weights of a tile");
     assert!(tiles.sums.len() >= 4 * amx::ROWS, "room for sums");
+    assert!(totals.len() >= ROWS * width, "room for a tile");
+    let (sums, weights, totals) = (tiles.sums.as_mut_ptr(), tiles.weights.as_ptr(), totals.as_mut_ptr());
     // SAFETY: registers have the shapes of what is loaded and stored: sixteen rows of weights, values of sixteen fours of positions,
     // of which each block is two registers; sums have room for four tiles.
     unsafe {
@@ -558,7 +578,7 @@ unsafe fn mix<P: Packed>(count: usize, groups: &[Group], scratch: &mut super::Sc
             for start in (0..count).step_by(amx::ROWS) {
                 asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem));
                 for (chunk, values) in chunks.iter().zip(values) {
-                    let weights = start * WEIGHT_LINES + chunk[0].number / TOGETHER_GROUPS;
+                    let weights = weights.add(start * WEIGHT_LINES + chunk[0].number / TOGETHER_GROUPS);
                     asm!(
                         "tileloadd tmm6, [{values} + {four}]",
                         "tileloadd tmm4, [{weights} + {row}]",
@@ -570,28 +590,45 @@ unsafe fn mix<P: Packed>(count: usize, groups: &[Group], scratch: &mut super::Sc
                         "tdpbusd tmm3, tmm5, tmm7",
                         values = in(reg) values.add(block * BLOCK * TOGETHER),
                         four = in(reg) width * TOGETHER,
-                        weights = in(reg) tiles.weights.as_ptr().add(weights),
+                        weights = in(reg) weights,
                         row = in(reg) SEGMENT,
                         lower = const ROWS * SEGMENT,
                         options(nostack, readonly)
                     );
                 }
-                asm!(
-                    "tilestored [{sums} + {line}], tmm0",
-                    "tilestored [{sums} + {line} + 1024], tmm1",
-                    "tilestored [{sums} + {line} + 2048], tmm2",
-                    "tilestored [{sums} + {line} + 3072], tmm3",
-                    sums = in(reg) tiles.sums.as_mut_ptr(), line = in(reg) ROW_BYTES, options(nostack)
-                );
-                for row in start..count.min(start + amx::ROWS) {
-                    let to = scratch.part.values[row * width + block * BLOCK..][..BLOCK].as_mut_ptr();
-                    for half in 0..2 {
-                        let sums = tiles.sums.as_ptr().add(half * 2 * amx::ROWS + row - start);
-                        let upper = _mm512_loadu_si512(sums.cast());
-                        let lower = _mm512_loadu_si512(sums.add(amx::ROWS).cast());
-                        _mm512_storeu_ps(to.add(half * SIDE), joined(upper, lower));
-                    }
+                amx::store!("tmm0", sums);
+                amx::store!("tmm1", sums.add(amx::ROWS));
+                amx::store!("tmm2", sums.add(2 * amx::ROWS));
+                amx::store!("tmm3", sums.add(3 * amx::ROWS));
+                let rows = start..count.min(start + amx::ROWS);
+                join(rows, sums, shares.as_ref(), totals.add(block * BLOCK), width);
+            }
+        }
+    }
+    if !adds {
+        task.take(tile, segment, scratch);
+    }
+}
+
+/// Adds the sums of a block of channels to what some rows have, rounding as [`super::Part::merge`] does; they are all that rows have where
+/// there are no shares. `totals` begin with the block of a tile's first row.
+///
+/// # Safety
+/// The CPU has the instructions of [`Beside`]; sums of as many rows are there, and `totals` of all rows, so far apart.
+#[inline(always)]
+unsafe fn join(rows: Range<usize>, sums: *const Line, shares: Option<&Shares>, totals: *mut f32, apart: usize) {
+    for row in rows.clone() {
+        for half in 0..2 {
+            // SAFETY: by the caller's word.
+            unsafe {
+                let sums = sums.add(half * 2 * amx::ROWS + row - rows.start);
+                let (upper, lower) = (_mm512_loadu_si512(sums.cast()), _mm512_loadu_si512(sums.add(amx::ROWS).cast()));
+                let (mut total, to) = (joined(upper, lower), totals.add(row * apart + half * SIDE));
+                if let Some(Shares { kept, added }) = shares {
+                    let kept = _mm512_mul_ps(_mm512_loadu_ps(to), _mm512_set1_ps(kept[row]));
+                    total = _mm512_add_ps(kept, _mm512_mul_ps(total, _mm512_set1_ps(added[row])));
                 }
+                _mm512_storeu_ps(to, total);
             }
         }
     }

@@ -42,6 +42,8 @@ macro_rules! multiply {
     };
 }
 
+pub(crate) use store;
+
 mod brains;
 mod bytes;
 mod groups;
