@@ -35,7 +35,7 @@ use crate::vector::Vector;
 /// Positions that share a softmax.
 const SEGMENT: usize = 256;
 /// Most rows of a tile.
-const ROWS: usize = 32;
+pub const ROWS: usize = 32;
 /// With so many tiles for each thread none is cut.
 const TILES_MIN: usize = 16;
 
@@ -59,6 +59,8 @@ pub struct Numbers<'a> {
 /// One layer's attention, as all workers see it.
 pub struct Task<'a> {
     attention: Numbers<'a>,
+    /// Rows of a tile.
+    rows: usize,
     batch: &'a Batch,
     cache: &'a Cache,
     /// (tokens, heads, `head_dim`).
@@ -214,7 +216,8 @@ pub fn attend(
     [query, mixed]: [&mut [f32]; 2],
 ) {
     let threads = pool.threads();
-    let task = Task { attention, batch, cache, query, mixed: Disjoint::new(mixed) };
+    let rows = kernels.attended_rows();
+    let task = Task { attention, rows, batch, cache, query, mixed: Disjoint::new(mixed) };
     let (mut tiles, mut units) = (0, 0);
     for tile in task.tiles() {
         (tiles, units) = (tiles + 1, units + tile.segments.len());
@@ -316,8 +319,8 @@ impl Task<'_> {
         self.batch.sequences.iter().enumerate().flat_map(move |(index, sequence)| {
             let rows = sequence.tokens.len() * self.group();
             heads.clone().flat_map(move |kv_head| {
-                (0..rows).step_by(ROWS).map(move |start| {
-                    let rows = start..rows.min(start + ROWS);
+                (0..rows).step_by(self.rows).map(move |start| {
+                    let rows = start..rows.min(start + self.rows);
                     // Rows are in the order of their positions.
                     let (first, last) = (self.seen(sequence, rows.start), self.seen(sequence, rows.end - 1));
                     let segments = first.start / SEGMENT..last.end.div_ceil(SEGMENT);

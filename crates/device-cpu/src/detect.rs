@@ -116,6 +116,8 @@ pub(crate) struct Compiled {
     pub round: unsafe fn(&Writer<'_>, usize, &[f32]),
     /// Splits one into the first so many thirds, under the same contract.
     pub split: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32], usize),
+    /// Rows of a tile of attention, up to [`attend::ROWS`].
+    pub attended_rows: usize,
     /// One tile of attention, whose rows no other worker writes.
     pub attend: unsafe fn(&Task<'_>, &Tile, &mut attend::Scratch),
     /// Keeps new tokens of one head in the cache.
@@ -155,6 +157,7 @@ static SCALAR: Compiled = Compiled {
     round: |_, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
     split: |writer, tile, token, x, count| unsafe { writer.split(tile, token, x, count) },
+    attended_rows: attend::ROWS,
     attend: attend::scalar,
     store: cache::store,
     rope: elementwise::rope,
@@ -302,6 +305,11 @@ impl Kernels {
     ) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
         unsafe { (self.compiled.split)(writer, tile, token, x, count) };
+    }
+
+    /// Rows of a tile of attention.
+    pub(crate) fn attended_rows(self) -> usize {
+        self.compiled.attended_rows
     }
 
     /// One tile of attention.

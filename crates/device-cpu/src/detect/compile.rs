@@ -186,6 +186,8 @@ macro_rules! compile {
                 round,
                 // SAFETY: nobody else uses the row.
                 split: |writer, tile, token, x, count| unsafe { writer.split(tile, token, x, count) },
+                // What is kept of more would not fit the first-level cache beside what is read of keys and values.
+                attended_rows: attend::ROWS / 2,
                 attend,
                 store,
                 rope,

@@ -55,7 +55,7 @@ use std::sync::OnceLock;
 use kauri_formats::Quant;
 
 use crate::activation::THIRDS;
-use crate::attend::tiles;
+use crate::attend::{self, tiles};
 use crate::detect::Compiled;
 use crate::x86_64::avx512::{self, Apart, Avx512};
 
@@ -73,6 +73,7 @@ pub static KERNELS: Compiled = Compiled {
     },
     rounding: Some(|columns| columns.is_multiple_of(BRAINS).then(brains::strips::<1>)),
     split: brains::split,
+    attended_rows: attend::ROWS,
     attend: tiles::attend,
     ..avx512::KERNELS
 };
