@@ -393,8 +393,7 @@ impl Task<'_> {
             // SAFETY: rows are dealt out without overlap, and a tile is written once: by the thread that has all
             // of its segments, or when the threads are done.
             let mixed = unsafe { self.mixed.slice(at..at + value_dim) };
-            let inverse = 1.0 / sum;
-            mixed.iter_mut().zip(values).for_each(|(mixed, value)| *mixed = value * inverse);
+            mixed.iter_mut().zip(values).for_each(|(mixed, value)| *mixed = value / sum);
         }
     }
 }
