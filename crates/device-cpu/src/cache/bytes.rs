@@ -9,7 +9,7 @@
 //!   for each channel would depend on tokens that come later.) Stored are its logarithm to the base of two, which is added to
 //!   the token's score, and its inverse, which takes it out of the sum of weights again.
 //!
-//! A block of [`Octet`]s is 32 bytes; of [`Nibble`]s 16, each with value `i` in its low half and value `i + 16` in its high half.
+//! A block of [`Octet`]s is 32 signed bytes; of [`Nibble`]s 16, each with value `i` in its low half and value `i + 16` in its high half.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -55,6 +55,7 @@ pub struct Bytes<B, H, F> {
 pub trait Packed: Copy {
     /// Bytes of a block.
     const BYTES: usize;
+
     /// One step of a scale for keys from `least` to `most`; zero for zeros.
     fn key_step(least: f32, most: f32) -> f32;
     /// The same for values, never negative.
