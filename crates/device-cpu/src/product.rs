@@ -157,7 +157,11 @@ impl<'a> RowScales<'a> {
 #[inline(always)]
 pub fn offsets<V: Vector>(stored: &[u8], row_bytes: usize, part: usize) -> [isize; LANES_MAX] {
     let last = stored.len() / row_bytes - 1;
-    std::array::from_fn(|lane| ((part * V::LANES + lane).min(last) * row_bytes) as isize)
+    let mut offsets = [0; LANES_MAX];
+    for (lane, offset) in offsets.iter_mut().enumerate() {
+        *offset = ((part * V::LANES + lane).min(last) * row_bytes) as isize;
+    }
+    offsets
 }
 
 /// The same of a strip that is known to be whole. Then the compiler knows that the rows are equally far apart, and finds them from a few

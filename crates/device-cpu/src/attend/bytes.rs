@@ -86,7 +86,8 @@ impl Group {
     #[inline(always)]
     pub(super) fn at(position: usize, seen: &Range<usize>, places: &Places<'_>) -> Self {
         let (first, last) = (seen.start / SIDE * SIDE, (seen.end - 1) / SIDE * SIDE);
-        let places = [position, position + SIDE].map(|sixteen| places.of(sixteen.clamp(first, last)));
+        let second = position + SIDE;
+        let places = [places.of(position.clamp(first, last)), places.of(second.clamp(first, last))];
         Self { number: position % SEGMENT / GROUP, position, places }
     }
 
@@ -100,6 +101,13 @@ impl Group {
     #[inline(always)]
     fn place(&self, index: usize) -> usize {
         self.places[index / SIDE] + index % SIDE
+    }
+
+    /// Where both sixteens begin in `stored`, of so many bytes a position.
+    #[inline(always)]
+    pub(super) fn begins(&self, stored: &[u8], bytes: usize) -> [*const u8; 2] {
+        // Not `array::map`: what it calls is compiled on its own, and called.
+        [stored.as_ptr().wrapping_add(self.places[0] * bytes), stored.as_ptr().wrapping_add(self.places[1] * bytes)]
     }
 }
 
@@ -184,8 +192,7 @@ impl<'a> Next<'a> {
         if index >= self.count {
             return otherwise;
         }
-        let bytes = self.cache.blocks * P::BYTES;
-        self.groups[index].places.map(|place| self.cache.values.as_ptr().wrapping_add(place * bytes))
+        self.groups[index].begins(self.cache.values, self.cache.blocks * P::BYTES)
     }
 }
 
@@ -331,7 +338,7 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize>(
     let starts = bytes.starts[row * blocks..][..R * blocks].as_ptr();
     let scales = bytes.scales[row * blocks..][..R * blocks].as_ptr();
     let scores = &mut scratch.scores[row * SEGMENT + group.number * GROUP..][..(R - 1) * SEGMENT + GROUP];
-    let own = group.places.map(|place| cache.keys.as_ptr().wrapping_add(place * blocks * P::BYTES));
+    let own = group.begins(cache.keys, blocks * P::BYTES);
     // SAFETY: the caller's contract is the same.
     let asked = unsafe { next.keys::<V, P>(index, own) };
     for side in (0..GROUP).step_by(2 * V::LANES) {
@@ -560,7 +567,7 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
         let mut sums = [[V::float(0.0); C]; R];
         for (index, group) in groups.iter().enumerate() {
             let mut products = [[V::int(0); C]; R];
-            let own = group.places.map(|place| cache.values.as_ptr().wrapping_add(place / TOGETHER * apart));
+            let own = group.begins(cache.values, cache.blocks * P::BYTES);
             let asked = next.values::<P>(index, own);
             for half in 0..2 {
                 assert!(!cfg!(test) || (group.places[half] + SIDE) / TOGETHER * apart <= cache.values.len());

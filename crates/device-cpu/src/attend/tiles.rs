@@ -719,7 +719,7 @@ unsafe fn mix_channels<P: Packed, const R: usize, const C: usize>(
     unsafe {
         let mut sums = [[[_mm512_setzero_si512(); 2]; C]; R];
         for (index, group) in groups.iter().enumerate() {
-            let own = group.places.map(|place| cache.values.as_ptr().wrapping_add(place / TOGETHER * apart));
+            let own = group.begins(cache.values, cache.blocks * P::BYTES);
             let asked = next.values::<P>(index, own);
             for half in 0..2 {
                 assert!(!cfg!(test) || (group.places[half] + SIDE) / TOGETHER * apart <= cache.values.len());

@@ -12,8 +12,8 @@ use std::arch::x86_64::{
     _mm_prefetch, _mm_setzero_si128, _mm_storeu_ps, _mm_storeu_si128, _mm256_castsi128_si256, _mm256_inserti128_si256,
     _mm256_loadu_si256, _mm256_storeu_si256, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512, _mm512_broadcast_i32x4,
     _mm512_castps512_ps128, _mm512_castsi128_si512, _mm512_castsi256_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
-    _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh, _mm512_cvtph_ps,
-    _mm512_cvtps_epi32, _mm512_cvtps_ph, _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps,
+    _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps, _mm512_cvtepi64_epi32, _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh,
+    _mm512_cvtph_ps, _mm512_cvtps_epi32, _mm512_cvtps_ph, _mm512_cvtsepi32_epi8, _mm512_cvtusepi32_epi8, _mm512_div_ps,
     _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_i32gather_epi32,
     _mm512_inserti32x4, _mm512_inserti64x4, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_blend_ps,
     _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512,
@@ -382,8 +382,11 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
         if R::HALVES {
             return words(base, offsets);
         }
-        let offsets = offsets.map(|offset| offset as i32);
-        _mm512_i32gather_epi32::<1>(_mm512_loadu_si512(offsets.as_ptr().cast()), base.cast())
+        // Not `array::map`, whose closure would be compiled without the instruction set: sixteen calls for each block.
+        let low = _mm512_cvtepi64_epi32(_mm512_loadu_si512(offsets.as_ptr().cast()));
+        let high = _mm512_cvtepi64_epi32(_mm512_loadu_si512(offsets.as_ptr().add(8).cast()));
+        let offsets = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+        _mm512_i32gather_epi32::<1>(offsets, base.cast())
     }
 
     #[inline(always)]
