@@ -13,13 +13,17 @@ use crate::pool::{Pool, share};
 /// what a small machine can spare; the first round, which fills caches and pages, is not counted.
 const STREAM_BYTES: usize = 512 << 20;
 const ROUNDS: usize = 4;
+/// Bytes of a large page, on every CPU whose small ones have 4 KiB.
+#[cfg(target_os = "linux")]
+const LARGE_PAGE_BYTES: usize = 2 << 20;
 /// Turns of the arithmetic loop: about 20 ms.
 const TURNS: u64 = 1 << 22;
 
 /// Measures both on all threads of `pool`; takes about a second.
 pub fn measure(pool: &mut Pool) -> Ceilings {
-    let (arithmetic, run) = arithmetic(Isa::best());
-    Ceilings { bandwidth_bytes_per_s: bandwidth(pool), operations_per_s: operations(pool, run), arithmetic }
+    let isa = Isa::best();
+    let (arithmetic, run) = arithmetic(isa);
+    Ceilings { bandwidth_bytes_per_s: bandwidth(pool, isa), operations_per_s: operations(pool, run), arithmetic }
 }
 
 /// The same on so many threads of their own, where there is no model.
@@ -27,15 +31,15 @@ pub fn of_this_machine(threads: usize) -> Ceilings {
     measure(&mut Pool::new(threads))
 }
 
-fn bandwidth(pool: &mut Pool) -> f64 {
-    let words = vec![1u64; STREAM_BYTES / 8];
-    let threads = pool.threads();
+fn bandwidth(pool: &mut Pool, isa: Isa) -> f64 {
+    let words = stream();
+    let (threads, read) = (pool.threads(), reads(isa));
     let sink = Mutex::new(0u64);
     let mut best = f64::INFINITY;
     for round in 0..=ROUNDS {
         let start = Instant::now();
         pool.all(&|worker| {
-            let sum = sum(&words[share(worker, threads, words.len())]);
+            let sum = read(&words[share(worker, threads, words.len())]);
             *sink.lock().expect("no holder panics") ^= sum;
         });
         if round > 0 {
@@ -46,17 +50,55 @@ fn bandwidth(pool: &mut Pool) -> f64 {
     STREAM_BYTES as f64 / best
 }
 
+/// What is read: ones, in large pages where the system gives them, as it gives them to weights.
+fn stream() -> Vec<u64> {
+    let mut words = Vec::<u64>::with_capacity(STREAM_BYTES / 8);
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::mm::{Advice, madvise};
+        let start = words.as_mut_ptr().cast::<u8>();
+        let before = start.align_offset(LARGE_PAGE_BYTES).min(STREAM_BYTES);
+        // SAFETY: whole pages of this vector's own memory, and a hint that changes nothing of what they hold. Where the system does not
+        // take it small pages do as well.
+        let _ = unsafe { madvise(start.add(before).cast(), STREAM_BYTES - before, Advice::LinuxHugepage) };
+    }
+    words.resize(STREAM_BYTES / 8, 1);
+    words
+}
+
 /// Places that a thread reads from in turn: memory gives up to twice as much to several streams as to one.
 const STREAMS: usize = 8;
 
 /// A sum that reads every word once, but for a rest, in lanes so that the reads and not the additions are what takes time.
+type Reads = fn(&[u64]) -> u64;
+
+/// Reads as wide as the instruction set has: with those of 16 bytes that any x86-64 has, the loop and not the memory may be the limit.
+#[cfg(target_arch = "x86_64")]
+fn reads(isa: Isa) -> Reads {
+    assert!(isa.is_supported(), "this CPU has no {}", isa.name());
+    match isa {
+        // SAFETY: the CPU was just asked.
+        Isa::Avx512 | Isa::Amx => |words| unsafe { x86::sum_512(words) },
+        // SAFETY: the same.
+        Isa::Avx2 | Isa::AvxVnni => |words| unsafe { x86::sum_256(words) },
+        Isa::Scalar | Isa::Neon => sum,
+    }
+}
+
+/// Reads as wide as the instruction set has: 16 bytes, which is what the compiler makes of the loop.
+#[cfg(not(target_arch = "x86_64"))]
+fn reads(_isa: Isa) -> Reads {
+    sum
+}
+
+#[inline(always)]
 fn sum(words: &[u64]) -> u64 {
+    let (lines, _) = words.as_chunks::<32>();
+    let part = lines.len() / STREAMS;
     let mut lanes = [0u64; 32];
-    let part = words.len() / STREAMS / lanes.len() * lanes.len();
-    for at in (0..part).step_by(lanes.len()) {
-        for stream in 0..STREAMS {
-            let words = &words[stream * part + at..][..32];
-            for (lane, word) in lanes.iter_mut().zip(words) {
+    for at in 0..part {
+        for line in lines[at..].iter().step_by(part).take(STREAMS) {
+            for (lane, word) in lanes.iter_mut().zip(line) {
                 *lane = lane.wrapping_add(*word);
             }
         }
@@ -135,6 +177,18 @@ mod x86 {
         _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setzero_si256, _mm256_storeu_si256, _mm512_dpbusd_epi32,
         _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_setzero_si512,
     };
+
+    /// [`super::sum`] in vectors of 64 bytes.
+    #[target_feature(enable = "avx512f")]
+    pub fn sum_512(words: &[u64]) -> u64 {
+        super::sum(words)
+    }
+
+    /// [`super::sum`] in vectors of 32 bytes.
+    #[target_feature(enable = "avx2")]
+    pub fn sum_256(words: &[u64]) -> u64 {
+        super::sum(words)
+    }
 
     /// Twelve chains of 64 byte products each: more than latency times throughput of any CPU that has them.
     #[target_feature(enable = "avx512f,avx512vnni")]
