@@ -306,7 +306,9 @@ fn pack<'a, I: Iterator<Item = Strips>>(
     }
     scratch.activations.begin(tokens, columns, strips().filter_map(|strips| strips.packing.correction()));
     let writer = scratch.activations.writer();
-    let grain = pool.grain(tokens).max(PACKED_MIN / columns);
+    // Of thirds whole tiles: every line has words of all their tokens, and threads that write the same lines take them from each other.
+    let whole = thirds.map_or(1, |(widest, _)| widest);
+    let grain = pool.grain(tokens).max(PACKED_MIN / columns).next_multiple_of(whole);
     pool.split(tokens, grain, &|_, tokens| {
         let mut rows = rows_of(tokens.start);
         for token in tokens {
