@@ -69,7 +69,7 @@ fn stream() -> Vec<u64> {
 /// Places that a thread reads from in turn: memory gives up to twice as much to several streams as to one.
 const STREAMS: usize = 8;
 
-/// A sum that reads every word once, but for a rest, in lanes so that the reads and not the additions are what takes time.
+/// A sum of all words but a rest: [`sum`], compiled for an instruction set.
 type Reads = fn(&[u64]) -> u64;
 
 /// Reads as wide as the instruction set has: with those of 16 bytes that any x86-64 has, the loop and not the memory may be the limit.
@@ -91,6 +91,7 @@ fn reads(_isa: Isa) -> Reads {
     sum
 }
 
+/// A sum that reads every word once, but for a rest, in lanes so that the reads and not the additions are what takes time.
 #[inline(always)]
 fn sum(words: &[u64]) -> u64 {
     let (lines, _) = words.as_chunks::<32>();
