@@ -35,8 +35,17 @@ fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> (Li
 }
 
 /// Tiles that are full and that are not, of rows, columns and tokens; widths that tiles do not take.
-const SIZES: [(usize, usize, usize); 8] =
-    [(1, 32, 1), (15, 64, 7), (16, 32, 8), (17, 96, 9), (33, 1056, 17), (31, 1024, 33), (64, 33, 5), (5, 40, 16)];
+const SIZES: [(usize, usize, usize); 9] = [
+    (1, 32, 1),
+    (15, 64, 7),
+    (16, 32, 8),
+    (17, 96, 9),
+    (33, 1056, 17),
+    (31, 1024, 33),
+    (64, 33, 5),
+    (5, 40, 16),
+    (40, 96, 18),
+];
 
 #[test]
 fn products_of_numbers_equal_sums_in_f64_in_any_batch() {
