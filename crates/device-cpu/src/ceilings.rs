@@ -58,8 +58,8 @@ fn stream() -> Vec<u64> {
         use rustix::mm::{Advice, madvise};
         let start = words.as_mut_ptr().cast::<u8>();
         let before = start.align_offset(LARGE_PAGE_BYTES).min(STREAM_BYTES);
-        // SAFETY: whole pages of this vector's own memory, and a hint that changes nothing of what they hold. Where the system does not
-        // take it small pages do as well.
+        // SAFETY: pages of this vector's memory, the last of which may hold other memory too, and a hint that changes nothing of what
+        // they hold. Where the system does not take it small pages do as well.
         let _ = unsafe { madvise(start.add(before).cast(), STREAM_BYTES - before, Advice::LinuxHugepage) };
     }
     words.resize(STREAM_BYTES / 8, 1);
@@ -279,6 +279,20 @@ mod arm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reads_sum_every_word_of_whole_streams_once() {
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_supported()) {
+            for lines in [0, 1, 5] {
+                let whole = lines * STREAMS * 32;
+                let mut words: Vec<u64> = (1..=whole as u64).collect();
+                let sum = words.iter().sum::<u64>();
+                // Less than a line of each stream: the rest, which is not read.
+                words.extend([1 << 40; STREAMS * 32 - 1]);
+                assert_eq!(reads(isa)(&words), sum, "{}, {lines} lines of each stream", isa.name());
+            }
+        }
+    }
 
     #[test]
     fn ceilings_are_of_the_size_of_a_computer() {

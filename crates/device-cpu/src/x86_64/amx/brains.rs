@@ -287,30 +287,26 @@ unsafe fn pull(low: *const u8, row_bytes: usize) {
 /// As [`Step::firsts`], of sixteen rows.
 #[inline(always)]
 unsafe fn two_firsts(part: usize, rows: [*const u8; 2], row_bytes: usize, firsts: [*const u32; 2], stride: usize) {
+    macro_rules! add_to {
+        ($even:literal, $odd:literal) => {
+            asm!(
+                "tileloadd tmm6, [{even} + {stride}]",
+                "tileloadd tmm4, [{a} + {row_bytes}]",
+                concat!("tdpbf16ps ", $even, ", tmm4, tmm6"),
+                "tileloadd tmm7, [{odd} + {stride}]",
+                "tileloadd tmm5, [{b} + {row_bytes}]",
+                concat!("tdpbf16ps ", $odd, ", tmm5, tmm7"),
+                a = in(reg) rows[0], b = in(reg) rows[1], row_bytes = in(reg) row_bytes,
+                even = in(reg) firsts[0], odd = in(reg) firsts[1], stride = in(reg) stride, options(nostack, readonly)
+            )
+        };
+    }
     // SAFETY: the caller's contract is the same.
     unsafe {
         if part == 0 {
-            asm!(
-                "tileloadd tmm6, [{even} + {stride}]",
-                "tileloadd tmm4, [{a} + {row_bytes}]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{odd} + {stride}]",
-                "tileloadd tmm5, [{b} + {row_bytes}]",
-                "tdpbf16ps tmm1, tmm5, tmm7",
-                a = in(reg) rows[0], b = in(reg) rows[1], row_bytes = in(reg) row_bytes,
-                even = in(reg) firsts[0], odd = in(reg) firsts[1], stride = in(reg) stride, options(nostack, readonly)
-            );
+            add_to!("tmm0", "tmm1");
         } else {
-            asm!(
-                "tileloadd tmm6, [{even} + {stride}]",
-                "tileloadd tmm4, [{a} + {row_bytes}]",
-                "tdpbf16ps tmm2, tmm4, tmm6",
-                "tileloadd tmm7, [{odd} + {stride}]",
-                "tileloadd tmm5, [{b} + {row_bytes}]",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                a = in(reg) rows[0], b = in(reg) rows[1], row_bytes = in(reg) row_bytes,
-                even = in(reg) firsts[0], odd = in(reg) firsts[1], stride = in(reg) stride, options(nostack, readonly)
-            );
+            add_to!("tmm2", "tmm3");
         }
     }
 }
