@@ -110,6 +110,8 @@ pub(crate) struct Compiled {
     pub rounding: Option<fn(usize) -> Option<Strips>>,
     /// Takes the sums of a strip where they belong, under the contract of [`product::finish`].
     pub finish: Finisher,
+    /// Ends the work on strips of a worker.
+    pub leave: fn(&mut product::Scratch),
     /// Quantises one row of activations, which nobody else uses.
     pub quantise: unsafe fn(&Quantiser<'_>, activation::Tile, usize, &[f32]),
     /// Rounds one to brain floating-point numbers, under the same contract.
@@ -151,6 +153,7 @@ static SCALAR: Compiled = Compiled {
     is_supported: || true,
     strips: |_, _, _| None,
     rounding: None,
+    leave: |_| (),
     finish: |_, _, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
     quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
@@ -271,6 +274,11 @@ impl Kernels {
     pub fn strips(self, quant: Quant, columns: usize, tokens: usize) -> Option<Strips> {
         let rounding = self.compiled.rounding.filter(|_| self.rounding && quant == Quant::BF16);
         rounding.and_then(|strips| strips(columns)).or_else(|| (self.compiled.strips)(quant, columns, tokens))
+    }
+
+    /// Ends the work on strips of a worker, before its thread does other work.
+    pub(crate) fn leave(self, scratch: &mut product::Scratch) {
+        (self.compiled.leave)(scratch);
     }
 
     /// Quantises one row of a tile of activations.

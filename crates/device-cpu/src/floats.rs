@@ -275,6 +275,7 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
+        _: &mut Scratch,
     ) -> [[V::Float; T]; R] {
         assert!(R * V::LANES == HEIGHT && T == 1, "a whole strip of the only token");
         let mut sums = [0.0; HEIGHT];

@@ -210,7 +210,7 @@ pub fn linear<'a>(
     let memory = Memory::new(scratch, columns);
     let has_blocks = jobs.iter().flatten().any(|job| job.block() < tokens);
     let least = if has_blocks { BLOCK_STRIPS.min(count.div_ceil(pool.threads())) } else { 1 };
-    pool.split(count, pool.grain(count).max(least), &|thread, units| {
+    let work = |thread, units: Range<usize>| {
         // SAFETY: each thread takes the memory of its own number.
         let mut worker = unsafe { memory.worker(thread) };
         let mut first = 0;
@@ -221,7 +221,8 @@ pub fn linear<'a>(
             // SAFETY: pieces do not overlap.
             unsafe { job.run(x, own, &mut worker) };
         }
-    });
+    };
+    pool.split_and_leave(count, pool.grain(count).max(least), &work, &|thread| memory.leave(thread));
     values
 }
 
@@ -261,7 +262,7 @@ pub fn grouped<'a>(
     pack(pool, scratch, (x.tokens, columns), strips, &|token| x.row(token, columns), &rows_of);
     let units = shared(0).units();
     let memory = Memory::new(scratch, columns);
-    pool.split(count * units, pool.grain(count * units), &|thread, mut pieces| {
+    let work = |thread, mut pieces: Range<usize>| {
         // SAFETY: each thread takes the memory of its own number.
         let mut worker = unsafe { memory.worker(thread) };
         while pieces.start < pieces.end {
@@ -271,7 +272,8 @@ pub fn grouped<'a>(
             unsafe { shared(index).run(x, first..end, &mut worker) };
             pieces.start += end - first;
         }
-    });
+    };
+    pool.split_and_leave(count * units, pool.grain(count * units), &work, &|thread| memory.leave(thread));
 }
 
 /// Packs the input in the ways that the kernels want it: `row` gives each of its rows once, and `rows_of` says with which others it stands.
@@ -386,6 +388,12 @@ impl<'a> Memory<'a> {
             (&mut self.workers.slice(thread..thread + 1)[0], weights)
         };
         Worker { kernels: self.kernels, activations: self.activations, scratch, weights }
+    }
+
+    /// Thread number `thread` takes no more strips.
+    fn leave(&self, thread: usize) {
+        // SAFETY: it works on none now.
+        self.kernels.leave(unsafe { self.worker(thread) }.scratch);
     }
 }
 

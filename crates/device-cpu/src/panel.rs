@@ -278,6 +278,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
+        _: &mut Scratch,
     ) -> [[V::Float; T]; R] {
         const { assert!(SPAN.is_multiple_of(U::COLUMNS) || U::COLUMNS.is_multiple_of(SPAN), "whole blocks, or spans") };
         // A few blocks to a span, or a few spans to a block.

@@ -76,6 +76,7 @@ struct Left {
 #[derive(Clone, Copy)]
 struct Job {
     work: *const (dyn Fn(usize, Range<usize>) + Sync),
+    leave: *const (dyn Fn(usize) + Sync),
     count: usize,
     grain: usize,
 }
@@ -147,11 +148,27 @@ impl Pool {
     /// # Panics
     /// If a piece panics, on whichever thread.
     pub fn split(&mut self, count: usize, grain: usize, work: &(dyn Fn(usize, Range<usize>) + Sync)) {
+        self.split_and_leave(count, grain, work, &|_| ());
+    }
+
+    /// The same, and calls `leave(thread)` on every thread that had a range, once there is none left for it to take: after a panic, too.
+    ///
+    /// # Panics
+    /// As [`Self::split`].
+    pub fn split_and_leave(
+        &mut self,
+        count: usize,
+        grain: usize,
+        work: &(dyn Fn(usize, Range<usize>) + Sync),
+        leave: &(dyn Fn(usize) + Sync),
+    ) {
         let grain = grain.max(count.div_ceil(PIECES_MAX)).max(1);
         let pieces = count.div_ceil(grain);
         if pieces < 2 || self.workers.is_empty() {
             if count > 0 {
-                work(0, 0..count);
+                let ended = catch_unwind(AssertUnwindSafe(|| work(0, 0..count)));
+                leave(0);
+                ended.unwrap_or_else(|panic| resume_unwind(panic));
             }
             return;
         }
@@ -161,8 +178,10 @@ impl Pool {
         // every piece is done; who has no piece does not touch the job. That none is in use now: see `Sync for Shared`.
         unsafe {
             type Work<'a> = dyn Fn(usize, Range<usize>) + Sync + 'a;
-            let work = std::mem::transmute::<&Work<'_>, &'static Work<'static>>(work);
-            *shared.job.get() = Some(Job { work: std::ptr::from_ref(work), count, grain });
+            type Leave<'a> = dyn Fn(usize) + Sync + 'a;
+            let work = std::ptr::from_ref(std::mem::transmute::<&Work<'_>, &'static Work<'static>>(work));
+            let leave = std::ptr::from_ref(std::mem::transmute::<&Leave<'_>, &'static Leave<'static>>(leave));
+            *shared.job.get() = Some(Job { work, leave, count, grain });
         }
         shared.done.store(0, Ordering::Relaxed);
         for (index, seat) in shared.seats.iter().enumerate() {
@@ -232,7 +251,7 @@ impl Shared {
             let seat = &self.seats[(thread + turn) % self.seats.len()];
             while let Some(piece) = seat.take(generation) {
                 // SAFETY: holding a piece, so the job is the one it was taken from; see `Sync for Shared`.
-                let Job { work, count, grain } = unsafe { *self.job.get() }.expect("a piece belongs to a job");
+                let Job { work, count, grain, .. } = unsafe { *self.job.get() }.expect("a piece belongs to a job");
                 let start = piece * grain;
                 // SAFETY: the closure lives until all pieces are done, and this one is not.
                 let work = unsafe { &*work };
@@ -241,10 +260,13 @@ impl Shared {
                 done += 1;
             }
         }
-        if outcome.is_err() && thread != 0 {
-            self.panicked.store(true, Ordering::Relaxed);
-        }
         if done > 0 {
+            // SAFETY: what this thread has done of the job is not counted yet, so it is the current one, and the closure lives.
+            let leave = unsafe { &*(*self.job.get()).expect("a piece belongs to a job").leave };
+            outcome = outcome.and(catch_unwind(AssertUnwindSafe(|| leave(thread))));
+            if outcome.is_err() && thread != 0 {
+                self.panicked.store(true, Ordering::Relaxed);
+            }
             self.done.fetch_add(done, Ordering::Release);
         }
         outcome
@@ -388,6 +410,31 @@ mod tests {
         });
         assert_eq!(others.into_inner(), 63);
         assert!(late.into_inner().unwrap().is_some());
+    }
+
+    #[test]
+    fn a_thread_leaves_once_behind_its_last_range() {
+        for threads in [1, 2, 5] {
+            let mut pool = Pool::new(threads);
+            for (count, bad) in [(0, false), (1, false), (100, false), (1, true), (100, true)] {
+                let ranges: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
+                let left: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(usize::MAX)).collect();
+                let work = |thread: usize, range: Range<usize>| {
+                    ranges[thread].fetch_add(1, Ordering::Relaxed);
+                    assert!(!bad || range.start > 0, "expected by this test");
+                };
+                let leave = |thread: usize| {
+                    let before = left[thread].swap(ranges[thread].load(Ordering::Relaxed), Ordering::Relaxed);
+                    assert_eq!(before, usize::MAX, "thread {thread} leaves twice");
+                };
+                let ended = catch_unwind(AssertUnwindSafe(|| pool.split_and_leave(count, 1, &work, &leave)));
+                assert_eq!(ended.is_err(), bad);
+                for (ranges, left) in ranges.into_iter().zip(left) {
+                    let (ranges, left) = (ranges.into_inner(), left.into_inner());
+                    assert_eq!(left, if ranges > 0 { ranges } else { usize::MAX }, "{threads} threads, {count} things");
+                }
+            }
+        }
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub trait Multiply<V: Vector>: Fill<V> {
     /// See there.
     const DIRECT_COLUMNS: usize = 1;
 
-    /// The sums of the `T` tokens of a tile, without a panel; the same bits. Asks for `ahead` meanwhile.
+    /// The sums of the `T` tokens of a tile, without a panel; the same bits. Asks for `ahead` meanwhile; `scratch` is the worker's.
     ///
     /// # Safety
     /// `stored` holds a whole strip of rows of `row_bytes` bytes, and they meet so many tokens without a panel; the CPU has the instructions
@@ -90,6 +90,7 @@ pub trait Multiply<V: Vector>: Fill<V> {
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
+        scratch: &mut Scratch,
     ) -> [[V::Float; T]; R];
 }
 
@@ -200,10 +201,13 @@ pub struct Scratch {
     /// What tile registers are written to: up to eight of sixteen rows.
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
     pub tiles: Vec<Line>,
+    /// How the thread's tile registers are shaped at the moment: zeros if they are not.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX has tile registers"))]
+    pub shape: Line,
 }
 
 /// A row of a tile register: sixteen words in a cache line of their own.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Line(pub [u32; LANES_MAX]);
 
@@ -262,6 +266,7 @@ impl Scratch {
             sums: Aligned::new(sums),
             held: Aligned::new(sums),
             tiles: vec![Line([0; LANES_MAX]); 8 * LANES_MAX],
+            shape: Line([0; LANES_MAX]),
         }
     }
 
@@ -446,7 +451,7 @@ unsafe fn direct<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
             false => strip_bytes,
         };
         let ahead = Ahead::behind::<V>(stored, distance_bytes, 0..strip_bytes);
-        let total = M::few::<R, T>(stored, row_bytes, product.scales(rows), product.x, tile, ahead);
+        let total = M::few::<R, T>(stored, row_bytes, product.scales(rows), product.x, tile, ahead, scratch);
         let at = scratch.sums[..T * R * V::LANES].as_mut_ptr();
         for r in 0..R {
             for t in 0..T {

@@ -181,6 +181,7 @@ macro_rules! compile {
                     bytes.or_else(|| floats::visit(quant, Strip))
                 },
                 rounding: if <$vector as Vector>::PAIRS { Some(|_| Some(strips::<Numbers<Paired>>())) } else { None },
+                leave: |_| (),
                 finish,
                 quantise,
                 round,

@@ -2,8 +2,8 @@
 //! everything else.
 //!
 //! Eight tile registers have up to sixteen rows of 64 bytes each; one instruction multiplies two of them and adds the product to a third.
-//! The compiler knows no tile registers: they are used in inline assembly only, between [`Shape::take`] and [`release`] on the same
-//! thread.
+//! The compiler knows no tile registers: they are used in inline assembly only, between [`Shape::take_for`] and [`leave`], or [`Shape::take`]
+//! and [`release`], on the same thread.
 //!
 //! Bytes whose groups of 16 columns have numbers for scales stay with AVX-512: sums leave the tile registers after each product, which takes
 //! longer than the vector instructions that it replaces (docs/log.md, "Tiles for bytes"). So do few tokens.
@@ -57,6 +57,7 @@ use kauri_formats::Quant;
 use crate::activation::THIRDS;
 use crate::attend::{self, tiles};
 use crate::detect::Compiled;
+use crate::product::{LANES_MAX, Line, Scratch};
 use crate::x86_64::avx512::{self, Apart, Avx512};
 
 /// The vectors beside tiles.
@@ -73,6 +74,7 @@ pub static KERNELS: Compiled = Compiled {
     },
     rounding: Some(|columns| columns.is_multiple_of(BRAINS).then(brains::strips::<1>)),
     split: brains::split,
+    leave,
     attended_rows: attend::ROWS,
     attend: tiles::attend,
     ..avx512::KERNELS
@@ -131,29 +133,38 @@ unsafe fn has_state(state: u64) -> bool {
     unsafe { _xgetbv(0) & state == state }
 }
 
-/// How the eight tile registers are used: rows and bytes of a row of each.
-#[repr(C, align(64))]
-pub struct Shape {
-    palette: u8,
-    start_row: u8,
-    reserved: [u8; 14],
-    row_bytes: [u16; 16],
-    rows: [u8; 16],
-}
+/// How the eight tile registers are used: the bytes that an instruction reads.
+pub struct Shape(Line);
 
 impl Shape {
     /// Registers of so many rows of so many bytes.
     pub const fn new(registers: [(usize, usize); 8]) -> Self {
-        let mut shape = Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
+        // The palette; from byte 16 on two bytes for the bytes of a row of each register, from byte 48 on a byte for its rows.
+        let mut words = [0; LANES_MAX];
+        words[0] = 1;
         let mut index = 0;
         while index < registers.len() {
             let (rows, row_bytes) = registers[index];
             assert!(rows <= ROWS && row_bytes <= ROW_BYTES, "rows and bytes of a register");
-            shape.rows[index] = rows as u8;
-            shape.row_bytes[index] = row_bytes as u16;
+            words[4 + index / 2] |= (row_bytes as u32) << (index % 2 * 16);
+            words[12 + index / 4] |= (rows as u32) << (index % 4 * 8);
             index += 1;
         }
-        shape
+        Self(Line(words))
+    }
+
+    /// Makes the registers of this thread those for strips, unless `shape` says that they are: it takes some 500 cycles.
+    ///
+    /// # Safety
+    /// The CPU has tiles, and every register has rows and bytes; `shape` is that of this thread's [`Scratch`], and [`leave`] follows before it
+    /// does other work.
+    #[inline(always)]
+    pub unsafe fn take_for(&self, shape: &mut Line) {
+        if *shape != self.0 {
+            *shape = self.0;
+            // SAFETY: the caller's contract is the same.
+            unsafe { self.take() };
+        }
     }
 
     /// Makes the registers of this thread those.
@@ -166,7 +177,16 @@ impl Shape {
     }
 }
 
-/// Gives the registers back: a thread that holds them costs more to switch.
+/// Gives the registers back that strips have taken: a thread that holds them costs more to switch.
+fn leave(scratch: &mut Scratch) {
+    if scratch.shape != Line([0; LANES_MAX]) {
+        scratch.shape = Line([0; LANES_MAX]);
+        // SAFETY: registers were shaped, so the CPU has tiles.
+        unsafe { release() };
+    }
+}
+
+/// Gives the registers back.
 ///
 /// # Safety
 /// The CPU has tiles.

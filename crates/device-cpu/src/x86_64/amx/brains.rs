@@ -23,7 +23,7 @@ use crate::product::{
 };
 use crate::vector::Vector;
 
-use super::{BRAINS, Beside, PAIRS, ROW_BYTES, ROWS, Shape, release};
+use super::{BRAINS, Beside, PAIRS, ROW_BYTES, ROWS, Shape};
 
 /// Vectors of rows of a strip.
 const PARTS: usize = 2;
@@ -50,7 +50,6 @@ unsafe fn strip<const TAKEN: usize>(product: &Product<'_>, number: usize, scratc
     // SAFETY: the caller's contract is the same.
     unsafe {
         product::strip::<Beside, Brains<TAKEN>>(product, number, scratch, tiles::<TAKEN>);
-        release();
     }
 }
 
@@ -90,18 +89,19 @@ impl<const TAKEN: usize> Multiply<Beside> for Brains<TAKEN> {
         x: &Activations,
         tile: Tile,
         ahead: Ahead,
+        scratch: &mut Scratch,
     ) -> [[__m512; T]; R] {
         assert!(T == 1, "the only token");
-        let mut tiles = [Line([0; LANES_MAX]); 4 * ROWS];
+        let tiles = &mut scratch.tiles[..4 * ROWS];
         let mut total = [[0.0; LANES_MAX]; R];
         let (columns, chunks) = (row_bytes / 2, (row_bytes / 2).div_ceil(CHUNK));
         // SAFETY: the caller's contract is the same; a vector is sixteen lanes.
         unsafe {
-            registers(stored.len() / row_bytes, 1).take();
+            registers(stored.len() / row_bytes, 1).take_for(&mut scratch.shape);
             for chunk in 0..chunks {
                 let columns = chunk * CHUNK..columns.min((chunk + 1) * CHUNK);
                 let ahead = ahead.share::<Beside>(chunk..chunk + 1, chunks);
-                meet::<TAKEN>(&Weights::stored(stored, row_bytes, &columns), columns, x, tile, ahead, &mut tiles);
+                meet::<TAKEN>(&Weights::stored(stored, row_bytes, &columns), columns, x, tile, ahead, tiles);
                 for (r, total) in total.iter_mut().enumerate() {
                     for (lane, total) in total.iter_mut().enumerate() {
                         let [first, rest] = [0, 1].map(|of| f32::from_bits(tiles[(2 * r + of) * ROWS + lane].0[0]));
@@ -136,10 +136,7 @@ impl<const TAKEN: usize> Tiles<Beside> for Brains<TAKEN> {
                 }
                 weights = Weights::copied(panel, weights.rows);
             }
-            // To shape the registers takes as long as a product of two: it is done once for all tiles that are alike.
-            if tile.token == product.tokens.first || tile.width < TOKENS {
-                registers(weights.rows, tile.width).take();
-            }
+            registers(weights.rows, tile.width).take_for(&mut scratch.shape);
             meet::<TAKEN>(&weights, columns, product.x, tile, ahead, &mut scratch.tiles);
             for part in 0..PARTS {
                 let rows = turned(&scratch.tiles[2 * part * ROWS..][..2 * ROWS]);

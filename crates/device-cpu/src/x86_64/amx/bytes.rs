@@ -26,7 +26,7 @@ use crate::product::{self, Ahead, Fill, LANES_MAX, LINES, Line, Panel, Part, Pro
 use crate::quant::{q2_k::Q2K, q3_k::Q3K, q4_k::Q4K, q5_k::Q5K, q6_k::Q6K};
 use crate::vector::Vector;
 
-use super::{Beside, ENOUGH, ROW_BYTES, ROWS, Shape, release};
+use super::{Beside, ENOUGH, ROW_BYTES, ROWS, Shape};
 
 /// Vectors of rows of a strip: as many as without tiles, so that products of both go together.
 const PARTS: usize = Beside::STRIPS;
@@ -74,8 +74,8 @@ unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut S
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe {
+        REGISTERS.take_for(&mut scratch.shape);
         product::parts::<Beside, Folded<U>>(product, number, scratch, tiles::<Sums<U::Form>>);
-        release();
     }
 }
 
@@ -272,11 +272,6 @@ impl<F: Form> Tiles<Beside> for Sums<F> {
         let (panel, slots) = (&scratch.panel, &mut scratch.tiles);
         let slots = slots.first_chunk_mut().expect("four registers");
         assert!(width <= TOKENS && spans * PARTS * SPAN_LINES <= panel.lines.len(), "tokens and columns fit");
-        // To shape the registers takes as long as a product of two: it is done once for all tiles.
-        if tile.token == product.tokens.first {
-            // SAFETY: the caller's contract: AMX is there, and `strip` gives the registers back.
-            unsafe { REGISTERS.take() };
-        }
         // SAFETY: the caller's contract is the same; registers have been shaped.
         unsafe {
             if width == TOKENS {

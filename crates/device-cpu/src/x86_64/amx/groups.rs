@@ -27,7 +27,7 @@ use crate::quant::{
 use crate::vector::Vector;
 
 use super::bytes::{Input, tiles};
-use super::{Beside, ENOUGH, ROW_BYTES, ROWS, Shape, release};
+use super::{Beside, ENOUGH, ROW_BYTES, ROWS, Shape};
 
 /// Vectors of rows of a strip: as many as without tiles, so that products of both go together.
 const PARTS: usize = Beside::STRIPS;
@@ -81,8 +81,8 @@ unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut S
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe {
+        REGISTERS.take_for(&mut scratch.shape);
         product::parts::<Beside, Signed<U>>(product, number, scratch, tiles::<Sums<U::Form>>);
-        release();
     }
 }
 
@@ -173,11 +173,6 @@ impl<F: Form> Tiles<Beside> for Sums<F> {
         let sums = scratch.sums[first..first + width * height].as_mut_ptr();
         let (panel, slots) = (&scratch.panel, scratch.tiles[..PRODUCTS * ROWS].as_mut_ptr());
         assert!(width <= TOKENS && groups * PARTS * GROUP_LINES <= panel.lines.len(), "tokens and columns fit");
-        // To shape the registers takes as long as a product of two: it is done once for all tiles.
-        if tile.token == product.tokens.first {
-            // SAFETY: the caller's contract: AMX is there, and `strip` gives the registers back.
-            unsafe { REGISTERS.take() };
-        }
         let halves = width.div_ceil(ROWS);
         let each = ahead.each(halves * spans);
         // SAFETY: the CPU has the instruction.
