@@ -82,6 +82,8 @@ pub static KERNELS: Compiled = Compiled {
 
 /// Tokens from which on tiles multiply codes quicker than vectors.
 const ENOUGH: usize = 24;
+/// Columns of a vector of rows that are unpacked between products. Where the last one was some 400 ns ago, tiles are asleep, and wake up in 300.
+const AWAKE: usize = 256;
 /// Rows of a tile register.
 pub const ROWS: usize = 16;
 /// Bytes of a row.

@@ -26,7 +26,7 @@ use crate::product::{self, Ahead, Fill, LANES_MAX, LINES, Line, Panel, Part, Pro
 use crate::quant::{q2_k::Q2K, q3_k::Q3K, q4_k::Q4K, q5_k::Q5K, q6_k::Q6K};
 use crate::vector::Vector;
 
-use super::{Beside, ENOUGH, ROW_BYTES, ROWS, Shape};
+use super::{AWAKE, Beside, ENOUGH, ROW_BYTES, ROWS, Shape};
 
 /// Vectors of rows of a strip: as many as without tiles, so that products of both go together.
 const PARTS: usize = Beside::STRIPS;
@@ -128,6 +128,10 @@ impl<U: Unpack> Fill<Beside> for Folded<U> {
                         scales: [[_mm512_setzero_si512(); 2]; GROUPS_MAX],
                         unpack: PhantomData,
                     };
+                    if index.is_multiple_of(const { AWAKE / U::COLUMNS }) {
+                        // A product of whatever is there: every register is filled before it is used.
+                        multiply!("tdpbssd", "tmm0", "tmm6", "tmm4");
+                    }
                     ahead.ask::<Beside>(each);
                     U::unpack::<Beside>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut out);
                 }

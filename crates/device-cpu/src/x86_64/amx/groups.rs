@@ -27,7 +27,7 @@ use crate::quant::{
 use crate::vector::Vector;
 
 use super::bytes::{Input, tiles};
-use super::{Beside, ENOUGH, ROW_BYTES, ROWS, Shape};
+use super::{AWAKE, Beside, ENOUGH, ROW_BYTES, ROWS, Shape};
 
 /// Vectors of rows of a strip: as many as without tiles, so that products of both go together.
 const PARTS: usize = Beside::STRIPS;
@@ -116,6 +116,10 @@ impl<U: Unpack> Fill<Beside> for Signed<U> {
                         minimums: panel.minimums.as_mut_ptr().add(group * LANES_MAX),
                         unpack: PhantomData,
                     };
+                    if index.is_multiple_of(const { AWAKE / U::COLUMNS }) {
+                        // A product of whatever is there: every register is filled before it is used.
+                        multiply!("tdpbssd", "tmm0", "tmm4", "tmm2");
+                    }
                     ahead.ask::<Beside>(each);
                     U::unpack::<Beside>(stored.as_ptr().add(block * U::BYTES), &offsets, &mut out);
                 }
