@@ -74,6 +74,7 @@ unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut S
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe {
+        // Before anything is unpacked: tiles are kept awake meanwhile.
         REGISTERS.take_for(&mut scratch.shape);
         product::parts::<Beside, Folded<U>>(product, number, scratch, tiles::<Sums<U::Form>>);
     }
@@ -129,7 +130,7 @@ impl<U: Unpack> Fill<Beside> for Folded<U> {
                         unpack: PhantomData,
                     };
                     if index.is_multiple_of(const { AWAKE / U::COLUMNS }) {
-                        // A product of whatever is there: every register is filled before it is used.
+                        // A product of whatever is there: `strip` has shaped the registers, and each is filled before it is used.
                         multiply!("tdpbssd", "tmm0", "tmm6", "tmm4");
                     }
                     ahead.ask::<Beside>(each);
