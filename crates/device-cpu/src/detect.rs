@@ -110,7 +110,7 @@ pub(crate) struct Compiled {
     pub rounding: Option<fn(usize) -> Option<Strips>>,
     /// Takes the sums of a strip where they belong, under the contract of [`product::finish`].
     pub finish: Finisher,
-    /// Ends the work on strips of a worker.
+    /// Ends the work on strips of a worker: gives back what its thread holds for them.
     pub leave: fn(&mut product::Scratch),
     /// Quantises one row of activations, which nobody else uses.
     pub quantise: unsafe fn(&Quantiser<'_>, activation::Tile, usize, &[f32]),

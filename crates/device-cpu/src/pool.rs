@@ -72,7 +72,7 @@ struct Left {
     end: u16,
 }
 
-/// What there is to do. The closure is borrowed; [`Pool::split`] guards its life by not returning before all pieces are done.
+/// What there is to do. The closures are borrowed; [`Pool::split_and_leave`] guards their lives by not returning before all pieces are done.
 #[derive(Clone, Copy)]
 struct Job {
     work: *const (dyn Fn(usize, Range<usize>) + Sync),
@@ -81,8 +81,8 @@ struct Job {
     grain: usize,
 }
 
-// SAFETY: `job` is written only by the thread inside `Pool::split`, which takes `&mut self`, when all pieces of the job
-// before are done and none of the next can be taken; it is read only by a thread that holds a piece, which it took after
+// SAFETY: `job` is written only by the thread inside `Pool::split_and_leave`, which takes `&mut self`, when all pieces of the job
+// before are done and none of the next can be taken; it is read only by a thread that holds a piece, done or not, which it took after
 // that write (release and acquire on its seat's word) and which the next write waits for (release and acquire on `done`).
 unsafe impl Sync for Shared {}
 // SAFETY: the pointer is only dereferenced while `Pool::split` keeps its target alive; the target is `Sync`.
@@ -154,7 +154,7 @@ impl Pool {
     /// The same, and calls `leave(thread)` on every thread that had a range, once there is none left for it to take: after a panic, too.
     ///
     /// # Panics
-    /// As [`Self::split`].
+    /// As [`Self::split`], or if a thread panics as it leaves.
     pub fn split_and_leave(
         &mut self,
         count: usize,

@@ -82,7 +82,7 @@ pub static KERNELS: Compiled = Compiled {
 
 /// Tokens from which on tiles multiply codes quicker than vectors.
 const ENOUGH: usize = 24;
-/// Columns of a vector of rows that are unpacked between products. Where the last one was some 400 ns ago, tiles are asleep, and wake up in 300.
+/// Columns of a vector of rows that are unpacked between products, one of whatever is there if need be. Where the last one was some 400 ns ago, tiles are asleep, and wake up in 300.
 const AWAKE: usize = 256;
 /// Rows of a tile register.
 pub const ROWS: usize = 16;
@@ -136,6 +136,7 @@ unsafe fn has_state(state: u64) -> bool {
 }
 
 /// How the eight tile registers are used: the bytes that an instruction reads.
+#[repr(transparent)]
 pub struct Shape(Line);
 
 impl Shape {
