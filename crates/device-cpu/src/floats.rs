@@ -246,6 +246,11 @@ const VECTOR_MAX: usize = 2 * LANES_MAX;
 const TOKENS: usize = 12;
 /// Most tokens that are computed together.
 const TOGETHER: usize = 6;
+/// The same of a tile of no more, where there are registers: two rows at a time instead of [`ROWS`], so that weights are read once, and activations
+/// twice as often.
+const TOGETHER_LAST: usize = 8;
+/// Most bytes of their activations, which stay in the first-level cache.
+const LAST_BYTES: usize = 16 << 10;
 
 impl<V: Vector, E: Element> Fill<V> for Numbers<E> {
     type Tiles = Self;
@@ -308,8 +313,11 @@ impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
         let mut slot = 0;
         while slot < tile.width {
             let left = tile.width - slot;
+            let x_bytes = left * product.columns * size_of::<<E::Meet as Meet>::X>();
+            let at_once = has_many::<V>() && left <= TOGETHER_LAST && x_bytes <= LAST_BYTES;
+            let most = if at_once { TOGETHER_LAST } else { TOGETHER };
             // As many each time.
-            let count = left.div_ceil(left.div_ceil(TOGETHER));
+            let count = left.div_ceil(left.div_ceil(most));
             let ahead = ahead.share::<V>(slot..slot + count, tile.width);
             let place = (tile.token + slot - product.tokens.first) * HEIGHT;
             let x = E::Meet::tokens(product.x, tile.token + slot, count);
@@ -324,12 +332,19 @@ impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
                     4 => strip.add::<V, 4>(sums),
                     5 => strip.add::<V, 5>(sums),
                     6 => strip.add::<V, 6>(sums),
+                    7 if const { has_many::<V>() } => strip.add::<V, 7>(sums),
+                    8 if const { has_many::<V>() } => strip.add::<V, 8>(sums),
                     other => unreachable!("{other} tokens"),
                 }
             }
             slot += count;
         }
     }
+}
+
+/// Whether the registers have room for the sums of [`TOGETHER_LAST`] tokens and two rows.
+const fn has_many<V: Vector>() -> bool {
+    2 * TOGETHER_LAST + 2 < V::REGISTERS
 }
 
 /// The rows of a strip, and a few tokens that meet them.

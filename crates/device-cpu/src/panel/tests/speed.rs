@@ -23,7 +23,7 @@ fn products_speed() {
 
 fn products_speed_of(isa: Isa) {
     println!("{}", isa.name());
-    let kernels = Kernels::new(isa).expect("this CPU has it");
+    let kernels = Kernels::new(isa).expect("this CPU has it").rounding();
     let (name, run) = ceilings::arithmetic(kernels.isa());
     let peak = ceilings::operations(&mut Pool::new(1), run);
     println!("{name}: {:.0} Gop/s", peak / 1e9);
@@ -66,7 +66,7 @@ fn products_quantised() {
 #[test]
 #[ignore = "measures, run by hand"]
 fn products_from_memory() {
-    let kernels = Kernels::new(Isa::best()).expect("the best that this CPU has");
+    let kernels = Kernels::new(Isa::best()).expect("the best that this CPU has").rounding();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     for quant in [Quant::Q8_0, Quant::Q4_0, Quant::Q4_K, Quant::Q6_K, Quant::BF16] {
         let random = &mut Random(7);
