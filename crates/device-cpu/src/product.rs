@@ -414,8 +414,12 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
         // As much of the next strip as is computed of this one.
         let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
         let ahead = Ahead::behind::<V>(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
-        let (while_filling, time) =
-            if M::FILLING == 0 || (2..=ENOUGH).contains(&tokens) { (M::FILLING, M::FILLING + tokens) } else { (1, 1) };
+        let (while_filling, time) = match tokens {
+            _ if !V::ASKS_FILLING => (0, 1),
+            2..=ENOUGH => (M::FILLING, M::FILLING + tokens),
+            _ if M::FILLING == 0 => (0, tokens),
+            _ => (1, 1),
+        };
         // SAFETY: the rows hold the columns, and the panel has room for them; the rest is the caller's contract.
         unsafe {
             let now = ahead.share::<V>(0..while_filling, time);

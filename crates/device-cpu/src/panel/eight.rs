@@ -2,9 +2,8 @@
 //!
 //! Two bytes keep such blocks from being whole words, and most of the time goes into bringing the words of all rows side by side.
 //! Eight blocks are whole runs of sixteen bytes: read so, they are half to two thirds as many words as blocks that are read one by one. A word
-//! then may hold a scale and two codes: a few tokens meet it with zeros where the scale stands; in a panel two such words become one.
-
-use std::ops::Range;
+//! then may hold a scale and two codes: a few tokens meet it with zeros where the scale stands; for more of them, and in a panel, two such words
+//! become one.
 
 use super::{Form, Input, Partial, Scales, Sink, Unpack, begun, dot};
 use crate::activation::{self, SPAN};
@@ -101,10 +100,11 @@ pub unsafe fn meet<V: Vector, U: Codes, const T: usize>(
         let values = input.values.add(first * U::COLUMNS * T);
         let mut meeting =
             Meeting::<V, T> { sums: [[V::int(0); T]; 2], scale: V::float(0.0), span: [Partial::zero(); T] };
+        let mut before = V::byte(0);
         written_out!(run in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16] {
             if run < runs {
-                for line in lines::<V, U>(run, line) {
-                    V::prefetch(ahead.line::<V>(line).cast());
+                if V::ASKS_FILLING {
+                    ask::<V>(ahead, run, line);
                 }
                 let words = V::columns16(base.add(run * RUN), offsets);
                 written_out!(index in [0, 1, 2, 3] {
@@ -113,12 +113,15 @@ pub unsafe fn meet<V: Vector, U: Codes, const T: usize>(
                     if inside == 0 {
                         meeting.begin::<U>(input, first + block, V::half_to_float::<0>(word));
                     }
-                    for part in 0..U::PARTS {
-                        let weights = U::part::<V>(word, part);
+                    let joins = const { joins::<U>(T) } && is_apart(block);
+                    let codes = if joins { joined::<V>(before, word) } else { word };
+                    for part in 0..if joins && inside == 0 { 0 } else { U::PARTS } {
+                        let weights = U::part::<V>(codes, part);
                         let signed = const { U::Form::WIDE && V::SIGNED };
                         let weights = if signed { V::xor(weights, V::byte(0x80)) } else { weights };
                         // Where the scale stands beside two codes, zeros.
                         let (weights, code) = match inside {
+                            _ if joins => (weights, inside - 4),
                             0 => (V::shift_right::<16>(weights), 0),
                             _ if inside + 4 > U::BYTES => (V::shift_left::<16>(weights), inside - 2 * SCALE_BYTES),
                             _ => (weights, inside - SCALE_BYTES),
@@ -131,6 +134,10 @@ pub unsafe fn meet<V: Vector, U: Codes, const T: usize>(
                         }
                         meeting.settle(way);
                     }
+                    // Behind what was read of the run, where that would wait.
+                    if !V::ASKS_FILLING && index == 1 {
+                        ask::<V>(ahead, run, line);
+                    }
                     if inside + 4 >= U::BYTES {
                         meeting.end::<U>(input, first + block, total);
                         if inside + 4 > U::BYTES {
@@ -138,10 +145,34 @@ pub unsafe fn meet<V: Vector, U: Codes, const T: usize>(
                             meeting.begin::<U>(input, first + block + 1, V::half_to_float::<1>(word));
                         }
                     }
+                    before = word;
                 });
             }
         });
+        // Read by nobody behind the last block.
+        let _ = before;
     }
+}
+
+/// Whether the codes of block number `block` of eight begin inside a word.
+const fn is_apart(block: usize) -> bool {
+    block.is_multiple_of(2)
+}
+
+/// Whether words of codes of such blocks are put together from two, where so many tokens meet them: that takes three instructions, and saves
+/// the products of each part of one word with each token.
+const fn joins<U: Codes>(tokens: usize) -> bool {
+    U::PARTS * tokens > 3 * (U::BYTES - SCALE_BYTES) / 4
+}
+
+/// Words of codes, each the last two bytes of a word and the first two of the next.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn joined<V: Vector>(word: V::Bytes, next: V::Bytes) -> V::Bytes {
+    // SAFETY: the caller's contract is the same.
+    unsafe { V::or(V::shift_right::<16>(word), V::shift_left::<16>(next)) }
 }
 
 impl<V: Vector, const T: usize> Meeting<V, T> {
@@ -219,14 +250,11 @@ pub unsafe fn fill<V: Vector, U: Codes>(
                 written_out!(index in [0, 1, 2, 3] {
                     let (word, at) = (words[index], run * RUN + index * 4);
                     let (block, inside) = (at / U::BYTES, at % U::BYTES);
-                    // Of every other block codes begin inside a word: they are put together from two.
-                    let is_apart = block.is_multiple_of(2);
                     if inside == 0 {
                         out.scale(block, V::half_to_float::<0>(word));
                     } else {
-                        let both =
-                            if is_apart { V::or(V::shift_right::<16>(before), V::shift_left::<16>(word)) } else { word };
-                        let first = inside - if is_apart { 4 } else { SCALE_BYTES };
+                        let both = if is_apart(block) { joined::<V>(before, word) } else { word };
+                        let first = inside - if is_apart(block) { 4 } else { SCALE_BYTES };
                         for part in 0..U::PARTS {
                             let column = block * U::COLUMNS + part * codes + first;
                             out.columns(column / 4, U::part::<V>(both, part));
@@ -244,9 +272,15 @@ pub unsafe fn fill<V: Vector, U: Codes>(
     }
 }
 
-/// The lines to ask for while run number `run` is read: of as many as all of them take, from `line` on.
+/// Asks for the lines that go with run number `run`: of as many as all runs take, from `line` on.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
 #[inline(always)]
-fn lines<V: Vector, U: Unpack>(run: usize, line: usize) -> Range<usize> {
+unsafe fn ask<V: Vector>(ahead: Ahead, run: usize, line: usize) {
     let bytes = RUN * V::LANES;
-    line + run * bytes / LINE..line + (run + 1) * bytes / LINE
+    for line in line + run * bytes / LINE..line + (run + 1) * bytes / LINE {
+        // SAFETY: the caller's contract is the same; what is asked for may lie anywhere.
+        unsafe { V::prefetch(ahead.line::<V>(line).cast()) };
+    }
 }

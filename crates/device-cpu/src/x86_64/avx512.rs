@@ -38,6 +38,8 @@ pub trait Reads: Copy {
     /// [`Vector::NEAR`]: weights are asked for into the first-level cache alone, for once: what they would push out of the second-level
     /// cache is worth more.
     const NEAR: bool;
+    /// [`Vector::ASKS_FILLING`].
+    const FILLING: bool = true;
     /// [`Vector::IN_TURNS`].
     const SHORT: bool;
     /// Whether sixteen bytes from memory are put into half a vector in half the time that they take into a whole one, and words one by one in half
@@ -71,6 +73,7 @@ pub struct InOrder;
 impl Reads for InOrder {
     const STREAMS: usize = 1;
     const NEAR: bool = false;
+    const FILLING: bool = false;
     const SHORT: bool = true;
     const HALVES: bool = true;
     const ROWS: bool = true;
@@ -106,6 +109,7 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const WHOLE: bool = WHOLE;
     const STREAMS: usize = R::STREAMS;
     const NEAR: bool = R::NEAR;
+    const ASKS_FILLING: bool = R::FILLING;
     const EIGHTS: bool = true;
     const IN_TURNS: bool = R::SHORT;
     const ROW_BY_ROW: bool = R::ROWS;
