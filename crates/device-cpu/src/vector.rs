@@ -34,8 +34,8 @@ pub unsafe trait Vector: Copy {
     const STREAMS: usize;
     /// Whether [`Self::prefetch`] brings a line to the first-level cache alone, so that what one token reads is asked for only a few rows before.
     const NEAR: bool = false;
-    /// Whether the next weights are asked for while others are unpacked, and not only while those meet tokens. On some CPUs unpacking takes longer
-    /// then: probably since lines that are on their way from memory hold the few places that lines of the second-level cache need (docs/log.md,
+    /// Whether the next weights are asked for while others are unpacked, and not only while those meet tokens, and before what a few tokens meet at once
+    /// is read, and not behind. On some CPUs that takes longer: probably since lines that are on their way from memory hold the few places that lines of the second-level cache need (docs/log.md,
     /// "What a line on its way holds up").
     const ASKS_FILLING: bool = true;
     /// Whether blocks that are not whole words are read [eight at a time](crate::panel::eight).

@@ -159,8 +159,8 @@ const fn is_apart(block: usize) -> bool {
     block.is_multiple_of(2)
 }
 
-/// Whether words of codes of such blocks are put together from two, where so many tokens meet them: that takes three instructions, and saves
-/// the products of each part of one word with each token.
+/// Whether words of codes of such blocks are put together from two, where so many tokens meet them: that takes three instructions for each
+/// word of a block's codes, and saves the products of each part of one word with each token.
 const fn joins<U: Codes>(tokens: usize) -> bool {
     U::PARTS * tokens > 3 * (U::BYTES - SCALE_BYTES) / 4
 }

@@ -39,7 +39,7 @@ pub trait Reads: Copy {
     /// cache is worth more.
     const NEAR: bool;
     /// [`Vector::ASKS_FILLING`].
-    const FILLING: bool = true;
+    const ASKS_FILLING: bool = true;
     /// [`Vector::IN_TURNS`].
     const SHORT: bool;
     /// Whether sixteen bytes from memory are put into half a vector in half the time that they take into a whole one, and words one by one in half
@@ -66,14 +66,14 @@ impl Reads for Apart {
 }
 
 /// In the order of memory, a strip before, into the second-level cache: AMD's CPUs of family 25 (Zen 4) wait for few lines of the first-level
-/// cache, and read what is asked for into that at six tenths of the speed.
+/// cache, and read what is asked for into that at six tenths of the speed. Nothing is asked for while weights are unpacked.
 #[derive(Clone, Copy)]
 pub struct InOrder;
 
 impl Reads for InOrder {
     const STREAMS: usize = 1;
     const NEAR: bool = false;
-    const FILLING: bool = false;
+    const ASKS_FILLING: bool = false;
     const SHORT: bool = true;
     const HALVES: bool = true;
     const ROWS: bool = true;
@@ -109,7 +109,7 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const WHOLE: bool = WHOLE;
     const STREAMS: usize = R::STREAMS;
     const NEAR: bool = R::NEAR;
-    const ASKS_FILLING: bool = R::FILLING;
+    const ASKS_FILLING: bool = R::ASKS_FILLING;
     const EIGHTS: bool = true;
     const IN_TURNS: bool = R::SHORT;
     const ROW_BY_ROW: bool = R::ROWS;
