@@ -20,14 +20,15 @@ use kauri_device::{Batch, CacheType, DeviceError, Plan};
 
 use crate::aligned::{Aligned, Zero};
 use crate::detect::Kernels;
-use crate::pool::{Disjoint, Pool};
+use crate::foresight::Place;
+use crate::pool::{Disjoint, Pool, share};
 use crate::vector::Vector;
 use bytes::{Bytes, Formula, Nibble, Octet, Packed, Rounding, Vectors};
 
 /// Tokens whose keys stand side by side.
 pub const SIDE: usize = 16;
-/// New tokens below which waking other workers takes longer than storing them.
-const TOKENS_MIN: usize = 4;
+/// New tokens whose places are asked for before they are stored.
+const FORESEEN_MAX: usize = 4;
 
 /// Keys and values of one block.
 pub struct Cache {
@@ -169,19 +170,34 @@ impl Cache {
             return;
         }
         let heads = Heads::new(&mut self.kept);
-        if batch.tokens.len() < TOKENS_MIN {
-            for kv_head in 0..kv_heads {
-                // SAFETY: one head after the other.
-                kernels.store(&new(kv_head), unsafe { heads.head(kv_head) });
-            }
-            return;
-        }
         pool.split(kv_heads, 1, &|_, range| {
             for kv_head in range {
                 // SAFETY: pieces do not overlap.
                 kernels.store(&new(kv_head), unsafe { heads.head(kv_head) });
             }
         });
+    }
+
+    /// Tells threads of the places of a few new tokens, whose lines have keys and values of other tokens too: for the job before
+    /// [`Self::store`].
+    pub fn foresee(&self, pool: &mut Pool, batch: &Batch) {
+        if batch.tokens.len() > FORESEEN_MAX {
+            return;
+        }
+        for sequence in batch.sequences.iter().filter(|sequence| !sequence.tokens.is_empty()) {
+            let place = self.places(&batch.pages[sequence.pages.clone()]).of(sequence.cached_tokens as usize);
+            for thread in 0..pool.threads() {
+                for head in share(thread, pool.threads(), self.kv_heads) {
+                    let places = match &self.kept {
+                        Kept::F32(numbers) => numbers.lines(head, place),
+                        Kept::F16(numbers) => numbers.lines(head, place),
+                        Kept::Q8_0(bytes) => bytes.lines::<Octet>(head, place),
+                        Kept::Q4_0(bytes) => bytes.lines::<Nibble>(head, place),
+                    };
+                    places.into_iter().for_each(|place| pool.foresee(thread, place));
+                }
+            }
+        }
     }
 
     /// Gives the key of one token and head back.
@@ -425,6 +441,15 @@ impl<E: Number> Numbers<Aligned<E>> {
             copy_part(&mut self.keys, from, to, start, self.width);
         }
         copy_part(&mut self.values, from, to, start, self.width);
+    }
+
+    /// Where a place of a head lies.
+    fn lines(&self, head: usize, place: usize) -> [Place; 3] {
+        let start = head * self.places;
+        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
+        let keys = if self.rows.is_some() { 0..0 } else { part_of(&side, start, self.width) };
+        let values = part_of(&(place..place + 1), start, self.width);
+        [Place::of(&self.keys[keys]), Place::of(&self.values[values]), Place::default()]
     }
 
     /// One of the heads.

@@ -16,6 +16,7 @@ mod elementwise;
 mod executor;
 mod experts;
 mod floats;
+mod foresight;
 mod latent;
 mod matmul;
 mod ops;

@@ -13,7 +13,8 @@ use kauri_formats::{Quant, Tiles};
 use crate::activation::{self, Activations, Rows};
 use crate::aligned::Aligned;
 use crate::detect::{Kernels, Packing, Strips};
-use crate::pool::{Disjoint, Pool};
+use crate::foresight::{FIRST, Foresight, Place};
+use crate::pool::{Disjoint, Pool, share};
 use crate::product::{self, Finish, Output, Product};
 
 /// Most products that share an input.
@@ -30,6 +31,9 @@ const BLOCK_REST: usize = 8;
 
 /// Strips that a block meets before the next one does, where there are so many: their weights stay in the cache, too.
 const BLOCK_STRIPS: usize = 4;
+
+/// Bytes of a matrix that a thread asks for at most before it computes.
+const FORESEEN_BYTES: usize = 64 << 10;
 
 /// Values whose packing is worth a piece of its own: it takes as long as to wake a thread.
 const PACKED_MIN: usize = 4096;
@@ -95,6 +99,7 @@ pub struct Scratch {
     workers: Vec<product::Scratch>,
     /// Two rows of weights for each thread.
     rows: Aligned<f32>,
+    foresight: Foresight,
 }
 
 impl Scratch {
@@ -106,7 +111,18 @@ impl Scratch {
             activations: Activations::new(values.max(tokens * columns)),
             workers: (0..threads).map(|_| product::Scratch::new(tokens)).collect(),
             rows: Aligned::new(2 * columns * threads),
+            foresight: Foresight::new(threads),
         }
+    }
+
+    /// Begins with a step.
+    pub fn begin(&mut self) {
+        self.foresight.begin();
+    }
+
+    /// Tells threads what they will read of the next product: for another job before it.
+    pub fn foresee(&self, pool: &mut Pool) {
+        self.foresight.tell(pool);
     }
 
     /// The instructions in use.
@@ -207,9 +223,16 @@ pub fn linear<'a>(
     let values = source.values();
     let x = Input { x: &values[..tokens * columns], order: None, tokens };
     let count = jobs.iter().flatten().map(Shared::units).sum::<usize>();
-    let memory = Memory::new(scratch, columns);
     let has_blocks = jobs.iter().flatten().any(|job| job.block() < tokens);
     let least = if has_blocks { BLOCK_STRIPS.min(count.div_ceil(pool.threads())) } else { 1 };
+    let grain = pool.grain(count).max(least);
+    let threads = pool.threads();
+    scratch.foresight.pass(|thread| {
+        let pieces = share(thread, threads, count.div_ceil(grain));
+        first_of(&jobs, pieces.start * grain..count.min(pieces.end * grain), tokens)
+    });
+    scratch.foresee(pool);
+    let memory = Memory::new(scratch, columns);
     let work = |thread, units: Range<usize>| {
         // SAFETY: each thread takes the memory of its own number.
         let mut worker = unsafe { memory.worker(thread) };
@@ -222,8 +245,20 @@ pub fn linear<'a>(
             unsafe { job.run(x, own, &mut worker) };
         }
     };
-    pool.split_and_leave(count, pool.grain(count).max(least), &work, &|thread| memory.leave(thread));
+    pool.split_and_leave(count, grain, &work, &|thread| memory.leave(thread));
     values
+}
+
+/// What is read first of these parts of all jobs with so many tokens, where they are so few that it is worth to ask for it.
+fn first_of(jobs: &[Option<Shared<'_>>], units: Range<usize>, tokens: usize) -> [Place; FIRST] {
+    let mut before = 0;
+    for job in jobs.iter().flatten().filter(|_| tokens <= product::DIRECT_MAX) {
+        if units.start < before + job.units() {
+            return job.first_of(units.start - before..job.units().min(units.end - before));
+        }
+        before += job.units();
+    }
+    [Place::default(); FIRST]
 }
 
 /// Computes `count` groups of rows of `x`, all of them with matrices of the same types and sizes.
@@ -417,6 +452,18 @@ impl<'a> Shared<'a> {
     fn units(&self) -> usize {
         let rows = self.linear.rows as usize;
         self.strips.map_or(rows, |(own, _)| rows.div_ceil(own.rows))
+    }
+
+    /// What is read first of some of the parts.
+    fn first_of(&self, units: Range<usize>) -> [Place; FIRST] {
+        let height = self.strips.map_or(1, |(own, _)| own.rows);
+        [self.gate, Some(self.linear)].map(|linear| {
+            let Some(linear) = linear else { return Place::default() };
+            let matrix = linear.weight.matrix();
+            let (bytes, strip_bytes) = (matrix.data.len(), height * matrix.row_bytes());
+            let part = &matrix.data[bytes.min(units.start * strip_bytes)..bytes.min(units.end * strip_bytes)];
+            Place::of(&part[..part.len().min(FORESEEN_BYTES)])
+        })
     }
 
     /// Computes some of the parts.

@@ -136,6 +136,7 @@ impl Cpu {
     pub fn begin(&mut self, batch: &Batch) {
         self.batch.clone_from(batch);
         self.adapters.begin(batch);
+        self.products.begin();
         if let Some(ring) = &self.ring {
             batch.on_rings(ring, &mut self.on_rings);
         }
@@ -391,6 +392,7 @@ impl Ops for Cpu {
             None => (self.caches[block].as_ref().expect("a block with attention"), &self.batch),
         };
         let kernels = self.products.kernels();
+        self.products.foresee(&mut self.pool);
         attend::attend(&mut self.pool, kernels, &mut self.attention, attention.into(), batch, cache, buffers);
     }
 
@@ -586,6 +588,11 @@ impl Ops for Cpu {
         let Attention { q, k, v, .. } = attention;
         let [q, k, v] = [q, k, v].map(Piece::plain);
         let query = if attention.gated { Buffer::Packed } else { Buffer::Query };
+        let (cache, batch) = match &self.rings[block] {
+            Some(ring) => (ring, &self.on_rings),
+            None => (self.caches[block].as_ref().expect("a block with attention"), &self.batch),
+        };
+        cache.foresee(&mut self.pool, batch);
         self.products_of((norm, Buffer::Stream), [(q, query), (k, Buffer::Key), (v, Buffer::Value)]);
         reference::deal_gates(self, attention);
         self.turn(attention);

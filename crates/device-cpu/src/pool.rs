@@ -6,7 +6,7 @@
 //! find that there is nothing left to do.
 //!
 //! A worker waits for work by spinning, then yielding, then parking: the next operation finds it awake, a busy machine gets
-//! its core back, an idle engine costs nothing. The caller is thread 0, and stays where its owner wants it; where the machine has
+//! its core back, an idle engine costs nothing. First it asks for memory that it was [told](Pool::foresee) it will read next. The caller is thread 0, and stays where its owner wants it; where the machine has
 //! several memories, workers [stay on their cores](Topology). The pool does not know what the work is.
 
 use std::cell::UnsafeCell;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 
+use crate::foresight::{self, Place};
 use crate::topology::{self, Topology};
 
 /// Polls before a waiting thread offers its core to others: about 20 microseconds, longer than the gap between two
@@ -27,6 +28,8 @@ const YIELDS: u32 = 200;
 /// Pieces that [`Pool::grain`] makes for each thread: so many that a late thread's share goes to others, so few that a
 /// piece is worth its price of a few hundred cycles.
 const PIECES: usize = 16;
+/// Most places that a thread is told of at once.
+const FORESEEN_MAX: usize = 16;
 /// The most pieces of a job: a seat counts them in 16 bits.
 const PIECES_MAX: usize = u16::MAX as usize;
 
@@ -34,6 +37,8 @@ const PIECES_MAX: usize = u16::MAX as usize;
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<Worker>,
+    /// What each thread is told of with the next job.
+    foreseen: Vec<Vec<Place>>,
 }
 
 struct Worker {
@@ -61,6 +66,24 @@ struct Seat {
     /// What is left of its share.
     left: AtomicU64,
     parked: AtomicBool,
+    foreseen: Foreseen,
+}
+
+/// What a thread was told of with a job: it asks for that when it has no piece left.
+#[derive(Default)]
+struct Foreseen {
+    count: AtomicUsize,
+    /// Starts and bytes.
+    places: [[AtomicUsize; 2]; FORESEEN_MAX],
+}
+
+/// A thread that asks for it.
+struct Asking<'a> {
+    foreseen: &'a Foreseen,
+    /// The place behind the one in progress.
+    next: usize,
+    /// What is left of that.
+    place: Place,
 }
 
 /// A seat's word: the job, and the pieces of this seat's share of it that nobody has taken, in order. One word, so that a
@@ -102,7 +125,7 @@ impl Pool {
     /// A pool of `threads` threads, the caller counted; at least one.
     pub fn new(threads: usize) -> Self {
         let threads = threads.max(1);
-        let seat = |_| Seat { left: AtomicU64::new(0), parked: AtomicBool::new(false) };
+        let seat = |_| Seat { left: AtomicU64::new(0), parked: AtomicBool::new(false), foreseen: Foreseen::default() };
         let shared = Arc::new(Shared {
             generation: AtomicU32::new(0),
             started: AtomicUsize::new(0),
@@ -129,7 +152,7 @@ impl Pool {
         while shared.started.load(Ordering::Acquire) + 1 < threads {
             thread::yield_now();
         }
-        Self { shared, workers }
+        Self { shared, workers, foreseen: (0..threads).map(|_| Vec::with_capacity(FORESEEN_MAX)).collect() }
     }
 
     /// Threads, the caller counted.
@@ -140,6 +163,21 @@ impl Pool {
     /// Things to a piece, where there are `count` of them and each costs about the same.
     pub fn grain(&self, count: usize) -> usize {
         count.div_ceil(PIECES * self.threads()).max(1)
+    }
+
+    /// Tells a thread of something that it will read soon after the next job of more than one range: it asks for that when it has no range of
+    /// it left, while others work and until there is another job. Of many places, those told of last are forgotten.
+    pub fn foresee(&mut self, thread: usize, place: Place) {
+        let foreseen = &mut self.foreseen[thread];
+        if place.bytes > 0 && foreseen.len() < FORESEEN_MAX {
+            foreseen.push(place);
+        }
+    }
+
+    /// What a thread is to be told of.
+    #[cfg(test)]
+    pub fn take_foreseen(&mut self, thread: usize) -> Vec<Place> {
+        std::mem::take(&mut self.foreseen[thread])
     }
 
     /// Calls `work(thread, range)` with ranges of up to `grain` things that together cover `0..count` once, and returns when
@@ -184,7 +222,9 @@ impl Pool {
             *shared.job.get() = Some(Job { work, leave, count, grain });
         }
         shared.done.store(0, Ordering::Relaxed);
-        for (index, seat) in shared.seats.iter().enumerate() {
+        for (index, (seat, foreseen)) in shared.seats.iter().zip(&mut self.foreseen).enumerate() {
+            seat.foreseen.set(foreseen);
+            foreseen.clear();
             let Range { start, end } = share(index, threads, pieces);
             seat.left.store(Left { generation, next: start as u16, end: end as u16 }.word(), Ordering::Release);
         }
@@ -195,9 +235,12 @@ impl Pool {
             }
         }
         let own = shared.take_part(0, generation);
-        let mut polls = 0;
+        let (mut polls, mut asking) = (0, Asking::new(&shared.seats[0]));
         while shared.done.load(Ordering::Acquire) != pieces {
-            wait(&mut polls);
+            match asking.next_line() {
+                Some(line) => foresight::ask(line),
+                None => wait(&mut polls),
+            }
         }
         if let Err(panic) = own {
             shared.panicked.store(false, Ordering::Relaxed);
@@ -222,8 +265,12 @@ impl Shared {
         let (seat, mut seen) = (&self.seats[thread], 0);
         self.started.fetch_add(1, Ordering::Release);
         loop {
-            let mut polls = 0;
+            let (mut polls, mut asking) = (0, Asking::new(seat));
             while self.generation.load(Ordering::Acquire) == seen {
+                if let Some(line) = asking.next_line() {
+                    foresight::ask(line);
+                    continue;
+                }
                 if polls < SPINS + YIELDS {
                     wait(&mut polls);
                     continue;
@@ -287,6 +334,35 @@ impl Seat {
                 Ok(_) => return Some(usize::from(left.next)),
                 Err(now) => word = now,
             }
+        }
+    }
+}
+
+impl Foreseen {
+    fn set(&self, places: &[Place]) {
+        for ([start, bytes], place) in self.places.iter().zip(places) {
+            start.store(place.start, Ordering::Relaxed);
+            bytes.store(place.bytes, Ordering::Relaxed);
+        }
+        self.count.store(places.len(), Ordering::Relaxed);
+    }
+}
+
+impl<'a> Asking<'a> {
+    fn new(seat: &'a Seat) -> Self {
+        Self { foreseen: &seat.foreseen, next: 0, place: Place::default() }
+    }
+
+    /// The next line to ask for. Should the caller be at the next job already, it may be one of those of that, or none that anybody needs.
+    fn next_line(&mut self) -> Option<usize> {
+        loop {
+            if let Some(line) = self.place.next_line() {
+                return Some(line);
+            }
+            let count = self.foreseen.count.load(Ordering::Relaxed);
+            let [start, bytes] = self.foreseen.places[..count].get(self.next)?;
+            self.place = Place { start: start.load(Ordering::Relaxed), bytes: bytes.load(Ordering::Relaxed) };
+            self.next += 1;
         }
     }
 }
@@ -390,6 +466,27 @@ mod tests {
             pool.split(count, 1, &|_, range| _ = sum.fetch_add(job * range.len() + range.start, Ordering::Relaxed));
             assert_eq!(sum.into_inner(), job * count + count * (count - 1) / 2);
         }
+    }
+
+    #[test]
+    fn a_thread_is_told_once_with_a_job_of_several_ranges() {
+        let mut pool = Pool::new(2);
+        let told = |pool: &Pool, thread: usize| {
+            let mut asking = Asking::new(&pool.shared.seats[thread]);
+            std::iter::from_fn(|| asking.next_line()).collect::<Vec<_>>()
+        };
+        pool.foresee(1, Place { start: 640, bytes: 100 });
+        pool.foresee(1, Place::default());
+        pool.foresee(1, Place { start: 6400, bytes: 1 });
+        pool.split(1, 1, &|_, _| ());
+        assert!(told(&pool, 1).is_empty());
+        pool.split(2, 1, &|_, _| ());
+        assert!(told(&pool, 0).is_empty());
+        assert_eq!(told(&pool, 1), [640, 704, 6400]);
+        (0..100).for_each(|start| pool.foresee(0, Place { start, bytes: 1 }));
+        pool.split(2, 1, &|_, _| ());
+        assert_eq!(told(&pool, 0), (0..FORESEEN_MAX).collect::<Vec<_>>());
+        assert!(told(&pool, 1).is_empty());
     }
 
     /// What a thread without a core would leave undone.

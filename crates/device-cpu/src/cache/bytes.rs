@@ -19,6 +19,7 @@ use kauri_device::memory::Run;
 
 use super::{New, SIDE, copy_part, part_of};
 use crate::aligned::{Aligned, Zero};
+use crate::foresight::Place;
 use crate::pool::Disjoint;
 use crate::product::LINE;
 use crate::vector::Vector;
@@ -260,6 +261,18 @@ impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
             blocks: self.blocks,
             places: self.places,
         }
+    }
+
+    /// Where a place of a head lies.
+    pub(super) fn lines<P: Packed>(&self, head: usize, place: usize) -> [Place; 3] {
+        let (start, each) = (head * self.places, self.blocks * P::BYTES);
+        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
+        let together = place / TOGETHER * TOGETHER..(place / TOGETHER + 1) * TOGETHER;
+        [
+            Place::of(&self.keys[part_of(&side, start, each)]),
+            Place::of(&self.values[part_of(&together, start, each)]),
+            Place::of(&self.key_scales[part_of(&side, start, self.blocks)]),
+        ]
     }
 
     /// Walks over what these places of a head have in memory: whole neighbourhoods.

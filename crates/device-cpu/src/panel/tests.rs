@@ -11,7 +11,7 @@ mod speed;
 
 use std::marker::PhantomData;
 
-use kauri_arch::Linear;
+use kauri_arch::{Activation, Linear};
 use kauri_device::{Matrix, Weight};
 use kauri_formats::Quant;
 
@@ -405,6 +405,35 @@ fn a_row_in_a_group_is_the_same_bits_as_alone() {
                     let same = alone.iter().zip(found).all(|(alone, found)| alone.to_bits() == found.to_bits());
                     assert!(same, "{} {}, token {token}, group {index}", kernels.isa().name(), quant.name());
                 }
+            }
+        }
+    });
+}
+
+/// A product of few tokens and its gate: the rows that each thread has of both, as far as they are asked for.
+#[test]
+fn threads_foresee_where_they_begin() {
+    let (rows, columns) = (512, 256);
+    for_each_isa(|kernels| {
+        let random = &mut Random(23);
+        let [up, gate] = [(); 2].map(|()| matrix(Quant::Q8_0, rows, columns, random));
+        for tokens in [1, 8, 9] {
+            let (x, mut out) = (activations(tokens, columns, random), vec![0.0; tokens * rows]);
+            let (mut scratch, mut pool) = (Scratch::new(kernels, tokens, columns, 0, 2), Pool::new(2));
+            scratch.begin();
+            let finish = Finish::Gate(Activation::Silu);
+            let job = Job { linear: &up, gate: Some(&gate), finish, out: &mut out };
+            matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), tokens, &mut [job]);
+            scratch.begin();
+            scratch.foresee(&mut pool);
+            for thread in 0..2 {
+                let places = [&gate, &up].map(|linear| {
+                    let matrix = linear.weight.matrix();
+                    let own = &matrix.data[thread * rows / 2 * matrix.row_bytes()..][..64 << 10];
+                    crate::foresight::Place::of(own)
+                });
+                let expected = if tokens > 8 { &[][..] } else { &places };
+                assert_eq!(pool.take_foreseen(thread), expected, "{} {tokens} tokens", kernels.isa().name());
             }
         }
     });
