@@ -22,6 +22,7 @@ use super::{ROWS, SEGMENT, Task, Tile, lanes};
 use crate::aligned::Aligned;
 use crate::cache::bytes::{BLOCK, BLOCKS, Bytes, PART, Packed, Rounding, TOGETHER, Vectors, part};
 use crate::cache::{Places, SIDE};
+use crate::foresight;
 use crate::product::LINE;
 use crate::vector::{self, Vector};
 
@@ -186,7 +187,20 @@ impl<'a> Next<'a> {
         keys
     }
 
-    /// The same for values.
+    /// Asks for the values of the sixteen positions number `sixteen`, if there are so many: while keys are done with and values not begun,
+    /// memory would rest.
+    #[inline(always)]
+    fn ask_for_values<P: Packed>(&self, sixteen: usize) {
+        let each = self.cache.blocks * P::BYTES;
+        if let Some(group) = self.groups[..self.count].get(sixteen / 2) {
+            let start = group.begins(self.cache.values, each)[sixteen % 2];
+            for byte in (0..SIDE * each).step_by(LINE) {
+                foresight::ask(start.wrapping_add(byte).addr());
+            }
+        }
+    }
+
+    /// Where the values of both sixteens lie that stand where those of group number `index` do in this segment; `otherwise`, if there are none.
     #[inline(always)]
     pub(super) fn values<P: Packed>(&self, index: usize, otherwise: [*const u8; 2]) -> [*const u8; 2] {
         if index >= self.count {
@@ -286,17 +300,20 @@ pub unsafe fn segment<V: Vector, P: Packed>(
         }
         // Step by step for all rows: what one step of a row waits for is done while others are.
         for row in 0..count {
+            next.ask_for_values::<P>(2 * row);
             mask::<V>(task, row, groups, scratch, cache);
             if let Some(first) = groups.first() {
                 let scores = &mut scratch.scores[row * SEGMENT + first.number * GROUP..][..groups.len() * GROUP];
                 task.lean(tile, row, scores, first.position, LOG2_E);
             }
+            next.ask_for_values::<P>(2 * row + 1);
             find_most::<V>(row, groups, scratch);
         }
         for row in 0..count {
             find_steps::<V>(row, scratch);
         }
         for row in 0..count {
+            next.ask_for_values::<P>(2 * count + row);
             soften::<V>(row, groups, scratch, cache);
         }
         let mut row = 0;
