@@ -27,7 +27,7 @@ use bytes::{Bytes, Formula, Nibble, Octet, Packed, Rounding, Vectors};
 
 /// Tokens whose keys stand side by side.
 pub const SIDE: usize = 16;
-/// New tokens whose places are asked for before they are stored.
+/// Most new tokens whose places are asked for before they are stored.
 const FORESEEN_MAX: usize = 4;
 
 /// Keys and values of one block.
@@ -443,7 +443,7 @@ impl<E: Number> Numbers<Aligned<E>> {
         copy_part(&mut self.values, from, to, start, self.width);
     }
 
-    /// Where a place of a head lies.
+    /// Where a place of a head lies: lines that have its neighbours' keys, too.
     fn lines(&self, head: usize, place: usize) -> [Place; 3] {
         let start = head * self.places;
         let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;

@@ -387,10 +387,7 @@ impl Ops for Cpu {
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
         let buffers = [Buffer::Query as usize, Buffer::Mixed as usize];
         let buffers = self.buffers.get_disjoint_mut(buffers).expect("two different buffers").map(DerefMut::deref_mut);
-        let (cache, batch) = match &self.rings[block] {
-            Some(ring) => (ring, &self.on_rings),
-            None => (self.caches[block].as_ref().expect("a block with attention"), &self.batch),
-        };
+        let (cache, batch) = kept(block, [&self.rings, &self.caches], [&self.on_rings, &self.batch]);
         let kernels = self.products.kernels();
         self.products.foresee(&mut self.pool);
         attend::attend(&mut self.pool, kernels, &mut self.attention, attention.into(), batch, cache, buffers);
@@ -588,10 +585,7 @@ impl Ops for Cpu {
         let Attention { q, k, v, .. } = attention;
         let [q, k, v] = [q, k, v].map(Piece::plain);
         let query = if attention.gated { Buffer::Packed } else { Buffer::Query };
-        let (cache, batch) = match &self.rings[block] {
-            Some(ring) => (ring, &self.on_rings),
-            None => (self.caches[block].as_ref().expect("a block with attention"), &self.batch),
-        };
+        let (cache, batch) = kept(block, [&self.rings, &self.caches], [&self.on_rings, &self.batch]);
         cache.foresee(&mut self.pool, batch);
         self.products_of((norm, Buffer::Stream), [(q, query), (k, Buffer::Key), (v, Buffer::Value)]);
         reference::deal_gates(self, attention);
@@ -699,6 +693,18 @@ pub(crate) fn by_rows<T: Send>(pool: &mut Pool, width: usize, rows: &mut [T], wo
 fn several<const N: usize>(buffers: &mut [Aligned<f32>], which: [Buffer; N]) -> [&mut [f32]; N] {
     let buffers = buffers.get_disjoint_mut(which.map(|buffer| buffer as usize)).expect("different buffers");
     buffers.map(DerefMut::deref_mut)
+}
+
+/// Where a block's attention keeps keys and values, and the batch as it sees it: of rings, where it has one, and of pages.
+fn kept<'a>(
+    block: usize,
+    [rings, caches]: [&'a [Option<Cache>]; 2],
+    [on_rings, on_pages]: [&'a Batch; 2],
+) -> (&'a Cache, &'a Batch) {
+    match &rings[block] {
+        Some(ring) => (ring, on_rings),
+        None => (caches[block].as_ref().expect("a block with attention"), on_pages),
+    }
 }
 
 /// One buffer to read, and all others to write.

@@ -6,7 +6,8 @@
 //! find that there is nothing left to do.
 //!
 //! A worker waits for work by spinning, then yielding, then parking: the next operation finds it awake, a busy machine gets
-//! its core back, an idle engine costs nothing. First it asks for memory that it was [told](Pool::foresee) it will read next. The caller is thread 0, and stays where its owner wants it; where the machine has
+//! its core back, an idle engine costs nothing. First it asks for memory that it was [told](Pool::foresee) it will read next, as
+//! the caller does while it waits for others. The caller is thread 0, and stays where its owner wants it; where the machine has
 //! several memories, workers [stay on their cores](Topology). The pool does not know what the work is.
 
 use std::cell::UnsafeCell;

@@ -263,7 +263,7 @@ impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
         }
     }
 
-    /// Where a place of a head lies.
+    /// Where a place of a head lies: lines that have its neighbours' keys and values, too.
     pub(super) fn lines<P: Packed>(&self, head: usize, place: usize) -> [Place; 3] {
         let (start, each) = (head * self.places, self.blocks * P::BYTES);
         let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
