@@ -5,6 +5,7 @@
 //! its own, of every so many-th column in order, whose lanes are added up at the end: the same bits, however many rows and tokens are
 //! computed together.
 
+use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -359,19 +360,20 @@ struct Strip<'a, E: Element> {
 
 impl<E: Element> Strip<'_, E> {
     /// Writes the products with the only token to its sums, row by row: what a CPU whose memory gives most to one place that moves on reads the
-    /// quickest. Weights are asked for close behind; those of the next strip are not.
+    /// quickest. It reads on by itself, and slower if it is asked for what comes (docs/log.md, "One core, and what it can read").
     ///
     /// # Safety
     /// The CPU has the instructions of `V`.
     #[inline(always)]
     unsafe fn add_by_row<V: Vector>(&self, sums: &mut [f32]) {
+        // Not known to the compiler, which else makes a loop of four loads and four products of two and two: from memory that is a tenth slower.
+        let ahead = black_box(Ahead::NOTHING);
         for first in (0..self.stored.len() / self.row_bytes).step_by(ROWS) {
             // SAFETY: the caller's contract is the same; a strip has room for whole fours of rows.
             unsafe {
                 let mut totals = [V::float(0.0); ROWS];
                 for (row, total) in totals.iter_mut().enumerate() {
                     let rows = Rows::<E, 1>::new(self.stored, self.row_bytes, self.scales, first + row);
-                    let ahead = Ahead::along::<V>(rows.starts[0], self.row_bytes);
                     [[*total]] = rows.meet::<V, 1>(self.x, ahead);
                 }
                 V::store_sums(totals, sums[first..first + ROWS].as_mut_ptr());

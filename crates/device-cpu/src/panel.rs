@@ -291,7 +291,9 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
             let mut total = [[V::float(0.0); T]; R];
             if const { T == 1 && rows::meets::<V, U>() } && (blocks * U::COLUMNS).is_multiple_of(rows::CHUNK) {
                 for r in 0..R {
-                    total[r][0] = rows::meet::<V, U>(stored.as_ptr().add(r * V::LANES * row_bytes), row_bytes, &input);
+                    let strip_bytes = r * V::LANES * row_bytes;
+                    let ahead = ahead.line::<V>(strip_bytes / LINE);
+                    total[r][0] = rows::meet::<V, U>(stored.as_ptr().add(strip_bytes), row_bytes, &input, ahead);
                 }
                 return total;
             }

@@ -10,7 +10,7 @@ mod ahead;
 
 use std::ops::Range;
 
-pub use ahead::{ALONG_BYTES, Ahead, STREAMS_MAX};
+pub use ahead::{Ahead, STREAMS_MAX};
 use kauri_arch::Activation;
 use kauri_formats::Tiles as Tiled;
 

@@ -19,13 +19,13 @@ pub struct Ahead {
     owed: usize,
 }
 
-/// From what is read in the order of memory to what is asked for meanwhile: farther is slower (docs/log.md, "Row by row").
-pub const ALONG_BYTES: usize = 512;
-
 /// Most streams of memory.
 pub const STREAMS_MAX: usize = 4;
 
 impl Ahead {
+    /// No lines.
+    pub const NOTHING: Self = Self { start: std::ptr::null(), apart_bytes: 0, lines: (0, 0), owed: 0 };
+
     /// Those that lie so far behind `bytes` of `stored` in memory, and are as many.
     pub(super) fn behind<V: Vector>(stored: &[u8], distance_bytes: usize, bytes: Range<usize>) -> Self {
         Self {
@@ -34,13 +34,6 @@ impl Ahead {
             lines: (0, bytes.len().div_ceil(LINE).next_multiple_of(V::STREAMS)),
             owed: 0,
         }
-    }
-
-    /// Those that follow close behind so many bytes from `start` on, which are read in the order of memory: of a CPU that has one stream.
-    #[inline(always)]
-    pub fn along<V: Vector>(start: *const u8, bytes: usize) -> Self {
-        const { assert!(!V::ROW_BY_ROW || V::STREAMS == 1, "one stream") };
-        Self { start: start.wrapping_add(ALONG_BYTES), apart_bytes: 0, lines: (0, bytes.div_ceil(LINE)), owed: 0 }
     }
 
     /// What falls to `range` of `count`.
