@@ -5,8 +5,8 @@
 //! added up as integers one row after the other, and turned when all rows of a vector are done: scales meet them as they meet those of
 //! rows side by side, to the same bits.
 //!
-//! Nothing is read meanwhile, and memory would rest. So a part of the lines of the strip behind is asked for then, and the others with the rows.
-//! Lines close behind what is read are no help: the CPU reads those by itself, and slower if it is asked for them besides.
+//! While sums are turned nothing is read, and memory would rest. So a part of the lines of the strip behind is asked for then, and the others
+//! with the rows. Lines close behind what is read are no help: those the CPU reads by itself (docs/log.md, "One core, and what it can read").
 
 use std::mem::MaybeUninit;
 
