@@ -3,8 +3,10 @@
 //! tile registers.
 //!
 //! Packed once for all the products that share an input. Tokens stand in tiles as wide as the kernel takes them at a time; the
-//! last one has what is left. A tile is (columns / 32, tokens, 32), or (columns / 64, tokens, 64) for tile registers: the kernel walks it
-//! from its start to its end.
+//! last one has what is left. A tile is (columns / 32, tokens, 32), (columns / 64, tokens, 64) for tile registers and
+//! of brain floating-point numbers: the kernel walks it from its start to its end.
+
+use std::ops::Range;
 
 use half::bf16;
 
@@ -26,6 +28,9 @@ const PAIRS: usize = GROUP / 2;
 /// its sums, a quarter of all that scaling costs; llama.cpp has one for 32 columns with some types and for 256 with others.
 pub const SPAN: usize = 128;
 
+/// Columns of a token that stand together as brain floating-point numbers, as many bytes as [`GROUP`] numbers; fewer at the end of a row.
+pub const BRAINS: usize = 2 * GROUP;
+
 /// Spans of a row that become bytes before these go where they belong.
 const SPANS_AT_ONCE: usize = 8;
 
@@ -41,9 +46,9 @@ pub const KINDS: usize = 4;
 
 /// Packed rows of activations, sized at load.
 pub struct Activations {
-    /// As they are: (tokens, columns).
+    /// As they are: (tiles, columns / 32, tokens of the tile, 32), the last ones of a row as many as they are.
     numbers: Vec<Line>,
-    /// Rounded to brain floating-point numbers, their bits: (tokens, columns).
+    /// Rounded to brain floating-point numbers, their bits: (tiles, columns / 64, tokens of the tile, 64), the same.
     brains: Aligned<u16>,
     /// As [`thirds`]: (tiles, columns / 32, 3, 16, tokens of the tile).
     thirds: Vec<Line>,
@@ -183,14 +188,14 @@ impl Activations {
         }
     }
 
-    /// The numbers of so many tokens, one row after the other.
-    pub fn numbers(&self, token: usize, count: usize) -> &[f32] {
-        &Line::floats(&self.numbers)[token * self.columns..(token + count) * self.columns]
+    /// The numbers of a tile: (columns / 32, tokens of the tile, 32), the last ones of a row as many as they are.
+    pub fn numbers(&self, tile: Tile) -> &[f32] {
+        &Line::floats(&self.numbers)[tile.token * self.columns..(tile.token + tile.width) * self.columns]
     }
 
-    /// The brain floating-point numbers of so many tokens, one row after the other.
-    pub fn brains(&self, token: usize, count: usize) -> &[u16] {
-        &self.brains[token * self.columns..(token + count) * self.columns]
+    /// The brain floating-point numbers of a tile: (columns / 64, tokens of the tile, 64), the last ones of a row as many as they are.
+    pub fn brains(&self, tile: Tile) -> &[u16] {
+        &self.brains[tile.token * self.columns..(tile.token + tile.width) * self.columns]
     }
 
     /// The thirds of a tile: (columns / 32, 3, 16, tokens of the tile).
@@ -336,34 +341,47 @@ struct CorrectionsWriter<'a> {
 }
 
 impl Writer<'_> {
-    /// Keeps one row as it is.
+    /// Where one row of a tile goes, of which so many columns stand together.
+    fn places(&self, tile: Tile, token: usize, together: usize) -> impl Iterator<Item = Range<usize>> {
+        let (columns, slot) = (self.columns, token - tile.token);
+        (0..columns).step_by(together).map(move |column| {
+            let count = together.min(columns - column);
+            let at = tile.token * columns + column * tile.width + slot * count;
+            at..at + count
+        })
+    }
+
+    /// Keeps one row of a tile as it is.
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub unsafe fn keep(&self, token: usize, x: &[f32]) {
-        let start = token * self.columns;
-        // SAFETY: the row is in use once by the caller's word.
-        unsafe { self.numbers.slice(start..start + x.len()) }.copy_from_slice(x);
+    pub unsafe fn keep(&self, tile: Tile, token: usize, x: &[f32]) {
+        for (x, place) in x.chunks(GROUP).zip(self.places(tile, token, GROUP)) {
+            // SAFETY: the row is in use once by the caller's word.
+            unsafe { self.numbers.slice(place) }.copy_from_slice(x);
+        }
     }
 
-    /// Rounds one row to brain floating-point numbers.
+    /// Rounds one row of a tile to brain floating-point numbers.
     ///
     /// # Safety
     /// No other use of the row of `token`; the CPU has the instructions of `V`, and those have [`Vector::PAIRS`].
     #[inline(always)]
-    pub unsafe fn round_with<V: Vector>(&self, token: usize, x: &[f32]) {
-        let start = token * self.columns;
-        // SAFETY: the row is in use once by the caller's word; whole vectors are read and written inside of it, and the rest in arrays.
-        unsafe {
-            let row = self.brains.slice(start..start + x.len());
-            let whole = x.len() / V::LANES * V::LANES;
-            for column in (0..whole).step_by(V::LANES) {
-                V::store_brains(V::load(x[column..].as_ptr()), row[column..].as_mut_ptr());
+    pub unsafe fn round_with<V: Vector>(&self, tile: Tile, token: usize, x: &[f32]) {
+        for (x, place) in x.chunks(BRAINS).zip(self.places(tile, token, BRAINS)) {
+            // SAFETY: the row is in use once by the caller's word; whole vectors are read and written inside of the place, and the rest in
+            // arrays.
+            unsafe {
+                let place = self.brains.slice(place);
+                let whole = x.len() / V::LANES * V::LANES;
+                for column in (0..whole).step_by(V::LANES) {
+                    V::store_brains(V::load(x[column..].as_ptr()), place[column..].as_mut_ptr());
+                }
+                let (mut rest, mut rounded) = ([0.0; LANES_MAX], [0; LANES_MAX]);
+                rest[..x.len() - whole].copy_from_slice(&x[whole..]);
+                V::store_brains(V::load(rest.as_ptr()), rounded.as_mut_ptr());
+                place[whole..].copy_from_slice(&rounded[..x.len() - whole]);
             }
-            let (mut rest, mut rounded) = ([0.0; LANES_MAX], [0; LANES_MAX]);
-            rest[..x.len() - whole].copy_from_slice(&x[whole..]);
-            V::store_brains(V::load(rest.as_ptr()), rounded.as_mut_ptr());
-            row[whole..].copy_from_slice(&rounded[..x.len() - whole]);
         }
     }
 

@@ -115,7 +115,7 @@ pub(crate) struct Compiled {
     /// Quantises one row of activations, which nobody else uses.
     pub quantise: unsafe fn(&Quantiser<'_>, activation::Tile, usize, &[f32]),
     /// Rounds one to brain floating-point numbers, under the same contract.
-    pub round: unsafe fn(&Writer<'_>, usize, &[f32]),
+    pub round: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
     /// Splits one into the first so many thirds, under the same contract.
     pub split: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32], usize),
     /// Rows of a tile of attention, up to [`attend::ROWS`].
@@ -157,7 +157,7 @@ static SCALAR: Compiled = Compiled {
     finish: |_, _, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
     quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
-    round: |_, _, _| unreachable!("`strips` has none"),
+    round: |_, _, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
     split: |writer, tile, token, x, count| unsafe { writer.split(tile, token, x, count) },
     attended_rows: attend::ROWS,
@@ -294,9 +294,9 @@ impl Kernels {
     ///
     /// # Safety
     /// No other use of the row of `token`.
-    pub(crate) unsafe fn round(self, writer: &Writer<'_>, token: usize, x: &[f32]) {
+    pub(crate) unsafe fn round(self, writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
-        unsafe { (self.compiled.round)(writer, token, x) };
+        unsafe { (self.compiled.round)(writer, tile, token, x) };
     }
 
     /// Splits one row of a tile of activations into the first `count` thirds.

@@ -7,12 +7,13 @@
 
 use std::hint::black_box;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use half::{bf16, f16};
 use kauri_formats::Quant;
 
-use crate::activation::{Activations, Tile};
+use crate::activation::{self, Activations, Tile};
 use crate::detect::Packing;
 use crate::product::{Ahead, Fill, LANES_MAX, Multiply, Panel, Part, Product, RowScales, Scratch, Tiles};
 use crate::vector::Vector;
@@ -28,8 +29,8 @@ pub trait Meet {
     /// What activations are taken as.
     const PACKING: Packing;
 
-    /// Those of so many tokens, one row after the other.
-    fn tokens(x: &Activations, token: usize, count: usize) -> &[Self::X];
+    /// Those of a tile: (columns / [`together`], tokens of the tile, [`together`]), the last ones of a row as many as they are.
+    fn tile(x: &Activations, tile: Tile) -> &[Self::X];
 
     /// Neighbouring ones of a token.
     ///
@@ -53,8 +54,8 @@ impl Meet for One {
     const EACH: usize = 1;
     const PACKING: Packing = Packing::Numbers;
 
-    fn tokens(x: &Activations, token: usize, count: usize) -> &[f32] {
-        x.numbers(token, count)
+    fn tile(x: &Activations, tile: Tile) -> &[f32] {
+        x.numbers(tile)
     }
 
     #[inline(always)]
@@ -79,8 +80,8 @@ impl Meet for Pair {
     const EACH: usize = 2;
     const PACKING: Packing = Packing::Brains;
 
-    fn tokens(x: &Activations, token: usize, count: usize) -> &[u16] {
-        x.brains(token, count)
+    fn tile(x: &Activations, tile: Tile) -> &[u16] {
+        x.brains(tile)
     }
 
     #[inline(always)]
@@ -239,8 +240,9 @@ pub fn visit<V: Visitor>(quant: Quant, visitor: V) -> Option<V::Output> {
 const HEIGHT: usize = 16;
 /// Those of them that tokens meet side by side where there are registers: as many sums that do not wait for each other.
 const ROWS: usize = 4;
-/// Columns between two times that weights are asked for; twice as many where a lane has two. Tiles of scales are whole ones.
-const RUN: usize = 32;
+/// Columns between two times that weights are asked for, of which a token's activations stand together; twice as many where a lane has two.
+/// Tiles of scales are whole ones.
+const RUN: usize = activation::GROUP;
 /// Most columns of a vector: two of each lane.
 const VECTOR_MAX: usize = 2 * LANES_MAX;
 /// Most tokens of a tile.
@@ -250,8 +252,9 @@ const TOGETHER: usize = 6;
 /// The same of a tile of no more, where there are registers: two rows at a time instead of [`ROWS`], so that weights are read once, and activations
 /// twice as often.
 const TOGETHER_LAST: usize = 8;
-/// Most bytes of their activations, which stay in the first-level cache.
-const LAST_BYTES: usize = 16 << 10;
+/// Bytes of activations that all rows of a strip meet before the next ones, where tokens are few: they stay in the first-level cache, whatever
+/// weights go through it. One that is not there waits, with all that is asked for of memory before it.
+const NEAR_BYTES: usize = 8 << 10;
 
 impl<V: Vector, E: Element> Fill<V> for Numbers<E> {
     type Tiles = Self;
@@ -287,8 +290,9 @@ impl<V: Vector, E: Element> Multiply<V> for Numbers<E> {
         let mut sums = [0.0; HEIGHT];
         // SAFETY: the strip has the rows, and `x` an activation for each column; the array holds so many vectors.
         unsafe {
-            let strip = Strip::<E> { stored, row_bytes, scales, x: E::Meet::tokens(x, tile.token, 1), ahead };
-            if const { V::ROW_BY_ROW } {
+            let input = Input { values: E::Meet::tile(x, tile), tokens: 1, slot: 0 };
+            let strip = Strip::<E> { stored, row_bytes, scales, input, few: true, ahead };
+            if const { V::ROW_BY_ROW } && strip.is_whole() {
                 strip.add_by_row::<V>(&mut sums);
             } else {
                 strip.add_rows::<V, ROWS, 1>(&mut sums);
@@ -314,17 +318,16 @@ impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
         let mut slot = 0;
         while slot < tile.width {
             let left = tile.width - slot;
-            let x_bytes = left * product.columns * size_of::<<E::Meet as Meet>::X>();
-            let at_once = has_many::<V>() && left <= TOGETHER_LAST && x_bytes <= LAST_BYTES;
-            let most = if at_once { TOGETHER_LAST } else { TOGETHER };
+            let most = if has_many::<V>() && left <= TOGETHER_LAST { TOGETHER_LAST } else { TOGETHER };
             // As many each time.
             let count = left.div_ceil(left.div_ceil(most));
             let ahead = ahead.share::<V>(slot..slot + count, tile.width);
             let place = (tile.token + slot - product.tokens.first) * HEIGHT;
-            let x = E::Meet::tokens(product.x, tile.token + slot, count);
+            let input = Input { values: E::Meet::tile(product.x, tile), tokens: tile.width, slot };
             let sums = &mut scratch.sums[place..][..count * HEIGHT];
-            let strip = Strip::<E> { stored, row_bytes, scales, x, ahead };
-            // SAFETY: the strip has the rows, and `x` the activations of so many tokens; the rest is the caller's contract.
+            let few = product.tokens.tokens <= TOKENS;
+            let strip = Strip::<E> { stored, row_bytes, scales, input, few, ahead };
+            // SAFETY: the strip has the rows, and the tile so many tokens; the rest is the caller's contract.
             unsafe {
                 match count {
                     1 => strip.add::<V, 1>(sums),
@@ -343,6 +346,11 @@ impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
     }
 }
 
+/// Columns of a token's activations that stand together.
+const fn together<M: Meet>() -> usize {
+    RUN * M::EACH
+}
+
 /// Whether the registers have room for the sums of [`TOGETHER_LAST`] tokens and two rows.
 const fn has_many<V: Vector>() -> bool {
     2 * TOGETHER_LAST + 2 < V::REGISTERS
@@ -353,30 +361,81 @@ struct Strip<'a, E: Element> {
     stored: &'a [u8],
     row_bytes: usize,
     scales: RowScales<'a>,
-    /// (tokens, columns).
-    x: &'a [<E::Meet as Meet>::X],
+    input: Input<'a, <E::Meet as Meet>::X>,
+    /// Whether there are no tokens but those of a tile: weights come from memory then, and not from the second-level cache.
+    few: bool,
     ahead: Ahead,
 }
 
+/// The activations of a tile, and from which token on they are met.
+#[derive(Clone, Copy)]
+struct Input<'a, X> {
+    /// As [`Meet::tile`].
+    values: &'a [X],
+    tokens: usize,
+    slot: usize,
+}
+
+impl<X> Input<'_, X> {
+    /// Where the activations of a tile begin, and how many tokens have them: of so many columns and `T` tokens more than there are before.
+    #[inline(always)]
+    fn of<const T: usize>(&self, columns: usize) -> (*const X, usize) {
+        let Self { values, tokens, slot } = *self;
+        assert!(values.len() == tokens * columns && slot + T <= tokens, "a tile's activations");
+        // The only token of a tile is known as such.
+        (values.as_ptr(), if T == 1 { 1 } else { tokens })
+    }
+}
+
 impl<E: Element> Strip<'_, E> {
-    /// Writes the products with the only token to its sums, row by row: what a CPU whose memory gives most to one place that moves on reads the
-    /// quickest. It reads on by itself, and slower if it is asked for what comes (docs/log.md, "One core, and what it can read").
+    /// Whether it is a whole strip, whose columns are whole runs without scales.
+    #[inline(always)]
+    fn is_whole(&self) -> bool {
+        self.stored.len() == HEIGHT * self.row_bytes
+            && (self.row_bytes / E::BYTES).is_multiple_of(together::<E::Meet>())
+            && E::LEFT_OUT.is_none()
+    }
+
+    /// Columns that all rows meet before the next ones, `tokens` tokens at a time.
+    #[inline(always)]
+    fn piece(&self, tokens: usize) -> usize {
+        let columns = self.row_bytes / E::BYTES;
+        let run_bytes = tokens * together::<E::Meet>() * size_of::<<E::Meet as Meet>::X>();
+        if !self.few || columns / together::<E::Meet>() * run_bytes <= 2 * NEAR_BYTES {
+            return columns;
+        }
+        (NEAR_BYTES / run_bytes).max(1) * together::<E::Meet>()
+    }
+
+    /// Writes the products of a [whole](Self::is_whole) strip with the only token to its sums, row by row: what a CPU whose memory gives most
+    /// to one place that moves on reads the quickest. It reads on by itself, and slower if it is asked for what comes (docs/log.md, "One core,
+    /// and what it can read").
     ///
     /// # Safety
     /// The CPU has the instructions of `V`.
     #[inline(always)]
     unsafe fn add_by_row<V: Vector>(&self, sums: &mut [f32]) {
+        assert!(self.is_whole() && sums.len() == HEIGHT, "a whole strip");
+        let (columns, run) = (self.row_bytes / E::BYTES, const { together::<E::Meet>() });
+        let (values, _) = self.input.of::<1>(columns);
         // Not known to the compiler, which else makes a loop of four loads and four products of two and two: from memory that is a tenth slower.
-        let ahead = black_box(Ahead::NOTHING);
-        for first in (0..self.stored.len() / self.row_bytes).step_by(ROWS) {
-            // SAFETY: the caller's contract is the same; a strip has room for whole fours of rows.
-            unsafe {
+        let mut ahead = black_box(Ahead::NOTHING);
+        let each = ahead.each(columns / run);
+        // SAFETY: rows and activations have the columns; the rest is the caller's contract.
+        unsafe {
+            let mut row = [self.stored.as_ptr()];
+            for sums in sums.as_chunks_mut::<ROWS>().0 {
                 let mut totals = [V::float(0.0); ROWS];
-                for (row, total) in totals.iter_mut().enumerate() {
-                    let rows = Rows::<E, 1>::new(self.stored, self.row_bytes, self.scales, first + row);
-                    [[*total]] = rows.meet::<V, 1>(self.x, ahead);
+                for total in &mut totals {
+                    let (mut sum, mut x) = ([[V::float(0.0)]], values);
+                    for _ in 0..columns / run {
+                        ahead.ask::<V>(each);
+                        meet_run::<V, E, 1, 1>(&mut row, x, [V::float(1.0)], &mut sum);
+                        x = x.add(run);
+                    }
+                    [[*total]] = sum;
                 }
-                V::store_sums(totals, sums[first..first + ROWS].as_mut_ptr());
+                V::store_sums(totals, sums.as_mut_ptr());
             }
         }
     }
@@ -404,25 +463,142 @@ impl<E: Element> Strip<'_, E> {
     /// As [`Self::add`].
     #[inline(always)]
     unsafe fn add_rows<V: Vector, const R: usize, const T: usize>(&self, sums: &mut [f32]) {
+        if self.is_whole() {
+            // SAFETY: the caller's contract is the same.
+            return unsafe { self.add_whole::<V, R, T>(sums) };
+        }
         for first in (0..self.stored.len() / self.row_bytes).step_by(R) {
-            let ahead = self.ahead.share::<V>(first..first + R, HEIGHT);
+            let mut ahead = self.ahead.share::<V>(first..first + R, HEIGHT);
             let rows = Rows::<E, R>::new(self.stored, self.row_bytes, self.scales, first);
             // SAFETY: the caller's contract is the same.
             unsafe {
-                let totals = rows.meet::<V, T>(self.x, ahead);
-                for t in 0..T {
-                    let sums = &mut sums[t * HEIGHT + first..][..R];
-                    if const { R == ROWS } {
-                        let mut of_token = [V::float(0.0); ROWS];
+                let mut total = [[V::float(0.0); T]; R];
+                let each = ahead.each(rows.whole() / together::<E::Meet>());
+                rows.meet::<V, T>(&self.input, 0..rows.whole(), (&mut ahead, each), &mut total);
+                rows.meet_rest::<V, T>(&self.input, &mut total);
+                store::<V, R, T>(&total, &mut sums[first..]);
+            }
+        }
+    }
+
+    /// The same of a [whole](Self::is_whole) strip, a piece of all rows before the next.
+    ///
+    /// # Safety
+    /// As [`Self::add`].
+    #[inline(always)]
+    unsafe fn add_whole<V: Vector, const R: usize, const T: usize>(&self, sums: &mut [f32]) {
+        let run = const { together::<E::Meet>() };
+        let (columns, piece) = (self.row_bytes / E::BYTES, self.piece(T));
+        let (values, tokens) = self.input.of::<T>(columns);
+        assert!(self.is_whole(), "a whole strip");
+        let mut ahead = self.ahead;
+        let each = ahead.each(columns / run * const { HEIGHT / R });
+        // What all rows have met so far.
+        let mut kept = [[[MaybeUninit::<V::Float>::uninit(); T]; R]; HEIGHT / 2];
+        // SAFETY: rows and activations have the columns, and what is read was kept of the piece before; the rest is the caller's contract.
+        unsafe {
+            let scales = [V::float(1.0); R];
+            let (mut stored, mut x) = (self.stored.as_ptr(), values.add(self.input.slot * run));
+            for start in (0..columns).step_by(piece) {
+                let count = piece.min(columns - start);
+                let mut row = stored;
+                for (group, kept) in kept[..HEIGHT / R].iter_mut().enumerate() {
+                    let mut starts = [row; R];
+                    for start in &mut starts {
+                        *start = row;
+                        row = row.add(self.row_bytes);
+                    }
+                    let mut total = [[V::float(0.0); T]; R];
+                    if start > 0 {
                         for row in 0..R {
-                            of_token[row] = totals[row][t];
-                        }
-                        V::store_sums(of_token, sums.as_mut_ptr());
-                    } else {
-                        for (sum, total) in sums.iter_mut().zip(totals) {
-                            *sum = V::sum(total[t]);
+                            for t in 0..T {
+                                total[row][t] = kept[row][t].assume_init();
+                            }
                         }
                     }
+                    let mut x = x;
+                    for _ in 0..count / run {
+                        ahead.ask::<V>(each);
+                        meet_run::<V, E, R, T>(&mut starts, x, scales, &mut total);
+                        x = x.add(tokens * run);
+                    }
+                    if start + count == columns {
+                        store::<V, R, T>(&total, &mut sums[group * R..]);
+                        continue;
+                    }
+                    for row in 0..R {
+                        for t in 0..T {
+                            kept[row][t].write(total[row][t]);
+                        }
+                    }
+                }
+                stored = stored.add(count * E::BYTES);
+                x = x.add(count * tokens);
+            }
+        }
+    }
+}
+
+/// Writes the sums of neighbouring rows to those of a whole strip, of which the first belongs to the first token: (tokens, rows).
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn store<V: Vector, const R: usize, const T: usize>(totals: &[[V::Float; T]; R], sums: &mut [f32]) {
+    const { assert!(ROWS.is_multiple_of(R), "whole vectors of sums") };
+    assert!(sums.len() >= (T - 1) * HEIGHT + R, "sums of every token");
+    let sums = sums.as_mut_ptr();
+    // SAFETY: there is room for the rows' sums of each token; the rest is the caller's contract.
+    unsafe {
+        for turn in 0..const { T.div_ceil(ROWS / R) } {
+            let mut each = [V::float(0.0); ROWS];
+            for index in 0..ROWS {
+                let token = turn * (ROWS / R) + index / R;
+                if token < T {
+                    each[index] = totals[index % R][token];
+                }
+            }
+            if R == ROWS {
+                V::store_sums(each, sums.add(turn * HEIGHT));
+                continue;
+            }
+            let mut stored = [0.0; ROWS];
+            V::store_sums(each, stored.as_mut_ptr());
+            for index in 0..ROWS {
+                let token = turn * (ROWS / R) + index / R;
+                if token < T {
+                    *sums.add(token * HEIGHT + index % R) = stored[index];
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of a run of columns, and takes the rows to the next; `x` are the first token's, those of each other stand behind.
+///
+/// # Safety
+/// Rows and tokens have them; the CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn meet_run<V: Vector, E: Element, const R: usize, const T: usize>(
+    rows: &mut [*const u8; R],
+    x: *const <E::Meet as Meet>::X,
+    scales: [V::Float; R],
+    total: &mut [[V::Float; T]; R],
+) {
+    let (vector, run) = const { (V::LANES * E::Meet::EACH, together::<E::Meet>()) };
+    const { assert!(RUN.is_multiple_of(V::LANES), "whole vectors") };
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        for number in 0..const { RUN / V::LANES } {
+            let mut weights = [E::load::<V>(rows[0], scales[0]); R];
+            for row in 0..R {
+                weights[row] = E::load::<V>(rows[row], scales[row]);
+                rows[row] = rows[row].add(vector * E::BYTES);
+            }
+            for t in 0..T {
+                let x = E::Meet::load::<V>(x.add(t * run + number * vector));
+                for row in 0..R {
+                    total[row][t] = E::Meet::add::<V>(weights[row], x, total[row][t]);
                 }
             }
         }
@@ -451,51 +627,65 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
         Self { starts, columns: row_bytes / E::BYTES, scales: scales.of_rows(first), element: PhantomData }
     }
 
-    /// The products with `T` tokens, whose activations are one row after the other; asks for `ahead` meanwhile.
+    /// The columns of whole runs.
+    #[inline(always)]
+    fn whole(&self) -> usize {
+        self.columns / together::<E::Meet>() * together::<E::Meet>()
+    }
+
+    /// Adds the products of some columns, which are whole runs, with `T` tokens; asks for so many lines with each.
+    ///
+    /// # Safety
+    /// The rows are there and have the columns; the CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn meet<V: Vector, const T: usize>(
+        &self,
+        input: &Input<'_, <E::Meet as Meet>::X>,
+        columns: Range<usize>,
+        (ahead, each): (&mut Ahead, usize),
+        total: &mut [[V::Float; T]; R],
+    ) {
+        let (values, tokens) = input.of::<T>(self.columns);
+        let run = const { together::<E::Meet>() };
+        // SAFETY: rows and activations have the columns.
+        unsafe {
+            let mut starts = self.starts;
+            for start in &mut starts {
+                *start = start.add(columns.start * E::BYTES);
+            }
+            let mut x = values.add(columns.start * tokens + input.slot * run);
+            for first in columns.step_by(run) {
+                ahead.ask::<V>(each);
+                let scales = self.scales_at::<V>(first);
+                meet_run::<V, E, R, T>(&mut starts, x, scales, total);
+                x = x.add(tokens * run);
+            }
+        }
+    }
+
+    /// The same of the columns behind whole runs.
     ///
     /// # Safety
     /// The rows are there; the CPU has the instructions of `V`.
     #[inline(always)]
-    unsafe fn meet<V: Vector, const T: usize>(
+    unsafe fn meet_rest<V: Vector, const T: usize>(
         &self,
-        x: &[<E::Meet as Meet>::X],
-        mut ahead: Ahead,
-    ) -> [[V::Float; T]; R] {
-        assert!(x.len() == T * self.columns, "rows of activations");
-        let (vector, run) = const { (V::LANES * E::Meet::EACH, RUN * E::Meet::EACH) };
-        const { assert!(RUN.is_multiple_of(V::LANES), "whole vectors") };
-        let (columns, x) = (self.columns, x.as_ptr());
-        let each = ahead.each(columns.div_ceil(run));
+        input: &Input<'_, <E::Meet as Meet>::X>,
+        total: &mut [[V::Float; T]; R],
+    ) {
+        let (values, tokens) = input.of::<T>(self.columns);
+        let (vector, whole) = (const { V::LANES * E::Meet::EACH }, self.whole());
         // SAFETY: rows and activations have the columns.
         unsafe {
-            let mut total = [[V::float(0.0); T]; R];
-            let mut starts = self.starts;
-            for first in (0..columns / run * run).step_by(run) {
-                ahead.ask::<V>(each);
-                let scales = self.scales_at::<V>(first);
-                for number in 0..const { RUN / V::LANES } {
-                    let column = first + number * vector;
-                    let mut weights = [E::load::<V>(starts[0], scales[0]); R];
-                    for row in 0..R {
-                        weights[row] = E::load::<V>(starts[row], scales[row]);
-                        starts[row] = starts[row].add(vector * E::BYTES);
-                    }
-                    for t in 0..T {
-                        let x = E::Meet::load::<V>(x.add(t * columns + column));
-                        for row in 0..R {
-                            total[row][t] = E::Meet::add::<V>(weights[row], x, total[row][t]);
-                        }
-                    }
-                }
-            }
-            let scales = self.scales_at::<V>(columns / run * run);
-            for first in (columns / run * run..columns).step_by(vector) {
+            let scales = self.scales_at::<V>(whole);
+            for first in (whole..self.columns).step_by(vector) {
                 // Zeros behind the end.
-                let count = vector.min(columns - first);
+                let count = vector.min(self.columns - first);
                 for t in 0..T {
-                    let mut values = [<E::Meet as Meet>::X::default(); VECTOR_MAX];
-                    x.add(t * columns + first).copy_to_nonoverlapping(values.as_mut_ptr(), count);
-                    let x = E::Meet::load::<V>(values.as_ptr());
+                    let mut some = [<E::Meet as Meet>::X::default(); VECTOR_MAX];
+                    let row = whole * tokens + (input.slot + t) * (self.columns - whole);
+                    values.add(row + first - whole).copy_to_nonoverlapping(some.as_mut_ptr(), count);
+                    let x = E::Meet::load::<V>(some.as_ptr());
                     for row in 0..R {
                         let mut stored = [0u32; LANES_MAX];
                         let bytes = stored.as_mut_ptr().cast::<u8>();
@@ -505,7 +695,6 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
                     }
                 }
             }
-            total
         }
     }
 

@@ -361,11 +361,11 @@ fn pack<'a, I: Iterator<Item = Strips>>(
                 if let Some(widest) = tiles {
                     kernels.quantise(&writer.tiles, rows.tile_of(token, widest), token, x);
                 }
-                if numbers.is_some() {
-                    writer.keep(token, x);
+                if let Some(widest) = numbers {
+                    writer.keep(rows.tile_of(token, widest), token, x);
                 }
-                if brains.is_some() {
-                    kernels.round(&writer, token, x);
+                if let Some(widest) = brains {
+                    kernels.round(&writer, rows.tile_of(token, widest), token, x);
                 }
                 if let Some((widest, count)) = thirds {
                     kernels.split(&writer, rows.tile_of(token, widest), token, x, count);

@@ -87,9 +87,9 @@ macro_rules! compile {
             /// # Safety
             /// The CPU has the instructions, and a kernel that takes activations so; no other use of the row of `token`.
             $(#[target_feature(enable = $feature)])+
-            unsafe fn round(writer: &Writer<'_>, token: usize, x: &[f32]) {
+            unsafe fn round(writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
                 // SAFETY: the caller's contract is the same.
-                unsafe { writer.round_with::<$vector>(token, x) };
+                unsafe { writer.round_with::<$vector>(tile, token, x) };
             }
 
             /// # Safety

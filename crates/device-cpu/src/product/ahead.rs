@@ -54,7 +54,7 @@ impl Ahead {
     pub fn each(self, turns: usize) -> usize {
         let lines = self.lines.1 - self.lines.0;
         // Seldom more, and a division takes as long as twenty products.
-        if lines <= turns { usize::from(lines > 0) } else { lines.div_ceil(turns) }
+        if lines <= turns || turns == 0 { usize::from(lines > 0) } else { lines.div_ceil(turns) }
     }
 
     /// Asks for the next `lines` of what is left, or for a few more or less: one of each stream at a time.

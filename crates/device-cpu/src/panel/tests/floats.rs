@@ -35,7 +35,7 @@ fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> (Li
 }
 
 /// Tiles that are full and that are not, of rows, columns and tokens; widths that tiles do not take.
-const SIZES: [(usize, usize, usize); 9] = [
+const SIZES: [(usize, usize, usize); 13] = [
     (1, 32, 1),
     (15, 64, 7),
     (16, 32, 8),
@@ -45,6 +45,10 @@ const SIZES: [(usize, usize, usize); 9] = [
     (64, 33, 5),
     (5, 40, 16),
     (40, 96, 18),
+    (33, 1056, 8),
+    (30, 552, 3),
+    (33, 1152, 8),
+    (21, 2048, 12),
 ];
 
 #[test]
