@@ -40,8 +40,9 @@ pub unsafe trait Vector: Copy {
     const ASKS_FILLING: bool = true;
     /// Whether blocks that are not whole words are read [eight at a time](crate::panel::eight).
     const EIGHTS: bool = false;
-    /// Whether the only token meets numbers row by row, and blocks of signed bytes: those by [`Self::pair_sums`], [`Self::block_sums`] and
-    /// [`Self::turned`].
+    /// Whether what is read from memory is read in order, since the CPU's memory gives most to one place that moves on: the only token meets
+    /// numbers row by row, and blocks of signed bytes (by [`Self::pair_sums`], [`Self::block_sums`] and [`Self::turned`]), and few rows of
+    /// attention meet sixteen keys after the other.
     const ROW_BY_ROW: bool = false;
     /// Whether the only token meets long blocks in a loop of a few turns, where that is shorter code: some CPUs run four thousand bytes of it at
     /// half their speed, or not, by where the file of the program happens to lie in memory.

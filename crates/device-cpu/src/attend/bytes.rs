@@ -291,10 +291,12 @@ pub unsafe fn segment<V: Vector, P: Packed>(
             let (group, mut row) = ((groups[index], index), 0);
             while row < count {
                 row += match count - row {
-                    8.. if const { !has_many::<V>() } => score::<V, P, 8>(task, row, group, scratch, (cache, next)),
-                    4.. => score::<V, P, 4>(task, row, group, scratch, (cache, next)),
-                    2.. => score::<V, P, 2>(task, row, group, scratch, (cache, next)),
-                    _ => score::<V, P, 1>(task, row, group, scratch, (cache, next)),
+                    8.. if const { !has_many::<V>() } => score::<V, P, 8, 2>(task, row, group, scratch, (cache, next)),
+                    4.. => score::<V, P, 4, 2>(task, row, group, scratch, (cache, next)),
+                    2.. if const { V::ROW_BY_ROW } => score::<V, P, 2, 1>(task, row, group, scratch, (cache, next)),
+                    2.. => score::<V, P, 2, 2>(task, row, group, scratch, (cache, next)),
+                    _ if const { V::ROW_BY_ROW } => score::<V, P, 1, 1>(task, row, group, scratch, (cache, next)),
+                    _ => score::<V, P, 1, 2>(task, row, group, scratch, (cache, next)),
                 };
             }
         }
@@ -337,12 +339,13 @@ const fn has_many<V: Vector>() -> bool {
 }
 
 /// The scores of `R` queries from `row` on with a group, number `index` of those that are computed, whoever sees it: with the logarithms of
-/// the scales of its values, to the base of two, unless they are to be capped. Gives back `R`.
+/// the scales of its values, to the base of two, unless they are to be capped. `W` vectors of positions at a time: of a few rows one, where a
+/// CPU's memory gives most to one place that moves on ([`Vector::ROW_BY_ROW`]). Gives back `R`.
 ///
 /// # Safety
 /// As [`segment`]; the tile has the rows.
 #[inline(always)]
-pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize>(
+pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize, const W: usize>(
     task: &Task<'_>,
     row: usize,
     (group, index): (Group, usize),
@@ -358,57 +361,65 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize>(
     let own = group.begins(cache.keys, blocks * P::BYTES);
     // SAFETY: the caller's contract is the same.
     let asked = unsafe { next.keys::<V, P>(index, own) };
-    for side in (0..GROUP).step_by(2 * V::LANES) {
-        let places = [group.place(side), group.place(side + V::LANES)];
-        // Both halves of a group, or one of them twice.
-        let asked = [asked[side / SIDE], asked[(side + V::LANES) / SIDE]];
-        let (mut keys, mut steps) = ([cache.keys.as_ptr(); 2], [cache.key_scales.as_ptr(); 2]);
+    for side in (0..GROUP).step_by(W * V::LANES) {
+        let (mut keys, mut steps) = ([cache.keys.as_ptr(); W], [cache.key_scales.as_ptr(); W]);
         // SAFETY: vectors lie inside the store, whose places are whole sixteens, and inside rows of the scratch.
         unsafe {
-            let mut sums = [[V::float(0.0); 2]; R];
-            for vector in 0..2 {
-                let (sixteen, lane) = (places[vector] / SIDE * SIDE * blocks, places[vector] % SIDE);
+            let mut sums = [[V::float(0.0); W]; R];
+            for vector in 0..W {
+                let place = group.place(side + vector * V::LANES);
+                let (sixteen, lane) = (place / SIDE * SIDE * blocks, place % SIDE);
                 assert!(!cfg!(test) || (sixteen + SIDE * blocks) * P::BYTES <= cache.keys.len());
                 keys[vector] = keys[vector].add(sixteen * P::BYTES + lane * 4);
                 steps[vector] = steps[vector].add(sixteen + lane);
                 if !capped {
-                    let logarithms = V::load(cache.logarithms[places[vector]..][..V::LANES].as_ptr());
+                    let logarithms = V::load(cache.logarithms[place..][..V::LANES].as_ptr());
                     for r in 0..R {
                         sums[r][vector] = logarithms;
                     }
                 }
             }
             for block in 0..blocks {
-                let mut products = [[V::int(0); 2]; R];
+                let mut products = [[V::int(0); W]; R];
                 for r in 0..R {
-                    products[r] = [V::int(*starts.add(r * blocks + block)); 2];
+                    products[r] = [V::int(*starts.add(r * blocks + block)); W];
                 }
                 for four in 0..BLOCK / 4 {
                     if four < P::BYTES / 4 {
                         let line = (block * P::BYTES / 4 + four) * 4 * SIDE;
-                        V::prefetch(asked[0].wrapping_add(line).cast());
-                        V::prefetch(asked[1].wrapping_add(line).cast());
+                        // Of each half of a group, or of one of them twice.
+                        for vector in 0..W {
+                            V::prefetch(asked[(side + vector * V::LANES) / SIDE].wrapping_add(line).cast());
+                        }
                     }
-                    let a = P::keys::<V>(keys[0].add(block * SIDE * P::BYTES), four);
-                    let b = P::keys::<V>(keys[1].add(block * SIDE * P::BYTES), four);
+                    let mut of_keys = [V::byte(0); W];
+                    for vector in 0..W {
+                        of_keys[vector] = P::keys::<V>(keys[vector].add(block * SIDE * P::BYTES), four);
+                    }
                     for r in 0..R {
                         let query = word::<V>(queries.add((r * blocks + block) * BLOCK + four * 4).cast());
-                        products[r][0] = P::dot::<V>(products[r][0], a, query);
-                        products[r][1] = P::dot::<V>(products[r][1], b, query);
+                        for vector in 0..W {
+                            products[r][vector] = P::dot::<V>(products[r][vector], of_keys[vector], query);
+                        }
                     }
                 }
-                let a = V::load_half(steps[0].add(block * SIDE));
-                let b = V::load_half(steps[1].add(block * SIDE));
+                let mut of_steps = [V::float(0.0); W];
+                for vector in 0..W {
+                    of_steps[vector] = V::load_half(steps[vector].add(block * SIDE));
+                }
                 for r in 0..R {
                     let scale = V::float(*scales.add(r * blocks + block));
-                    sums[r][0] = V::mul_add(V::to_float(products[r][0]), V::mul(a, scale), sums[r][0]);
-                    sums[r][1] = V::mul_add(V::to_float(products[r][1]), V::mul(b, scale), sums[r][1]);
+                    for vector in 0..W {
+                        let step = V::mul(of_steps[vector], scale);
+                        sums[r][vector] = V::mul_add(V::to_float(products[r][vector]), step, sums[r][vector]);
+                    }
                 }
             }
             for r in 0..R {
                 let to = scores.as_mut_ptr().add(r * SEGMENT + side);
-                V::store(sums[r][0], to);
-                V::store(sums[r][1], to.add(V::LANES));
+                for vector in 0..W {
+                    V::store(sums[r][vector], to.add(vector * V::LANES));
+                }
             }
         }
     }

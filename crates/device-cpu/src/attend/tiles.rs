@@ -167,9 +167,9 @@ unsafe fn of_segment<P: Packed>(
                 let (group, mut row) = ((groups[index], index), 0);
                 while row < count {
                     row += match count - row {
-                        4.. => bytes::score::<Beside, P, 4>(task, row, group, scratch, (cache, next)),
-                        2.. => bytes::score::<Beside, P, 2>(task, row, group, scratch, (cache, next)),
-                        _ => bytes::score::<Beside, P, 1>(task, row, group, scratch, (cache, next)),
+                        4.. => bytes::score::<Beside, P, 4, 2>(task, row, group, scratch, (cache, next)),
+                        2.. => bytes::score::<Beside, P, 2, 2>(task, row, group, scratch, (cache, next)),
+                        _ => bytes::score::<Beside, P, 1, 2>(task, row, group, scratch, (cache, next)),
                     };
                 }
             }
