@@ -377,6 +377,9 @@ impl Writer<'_> {
                 for column in (0..whole).step_by(V::LANES) {
                     V::store_brains(V::load(x[column..].as_ptr()), place[column..].as_mut_ptr());
                 }
+                if whole == x.len() {
+                    continue;
+                }
                 let (mut rest, mut rounded) = ([0.0; LANES_MAX], [0; LANES_MAX]);
                 rest[..x.len() - whole].copy_from_slice(&x[whole..]);
                 V::store_brains(V::load(rest.as_ptr()), rounded.as_mut_ptr());

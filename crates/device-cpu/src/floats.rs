@@ -351,6 +351,8 @@ const fn together<M: Meet>() -> usize {
     RUN * M::EACH
 }
 
+const _: () = assert!(together::<One>() == activation::GROUP && together::<Pair>() == activation::BRAINS, "as packed");
+
 /// Whether the registers have room for the sums of [`TOGETHER_LAST`] tokens and two rows.
 const fn has_many<V: Vector>() -> bool {
     2 * TOGETHER_LAST + 2 < V::REGISTERS
