@@ -121,15 +121,16 @@ unsafe fn score<V: Vector, E: Stored, const R: usize>(
         }
         // SAFETY: sixteen tokens for each of `head_dim` values; the CPU has the instructions.
         let scores = unsafe { scores::<V, E, R>(task, &queries, keys, head_dim) };
-        for (index, scores) in scores.into_iter().enumerate() {
+        for index in 0..R {
             let seen = &scratch.seen[row + index];
-            for (vector, score) in scores.into_iter().enumerate() {
+            for vector in 0..2 {
                 let at = position + side + vector * V::LANES;
                 let place = &mut scratch.scores[(row + index) * SEGMENT + at % SEGMENT..][..V::LANES];
                 let (first, last) = lanes(seen, at, V::LANES);
                 // SAFETY: the place holds a vector; the CPU has the instructions.
                 unsafe {
-                    V::store(V::only(score, first, last, V::float(f32::NEG_INFINITY)), place.as_mut_ptr());
+                    let score = V::only(scores[index][vector], first, last, V::float(f32::NEG_INFINITY));
+                    V::store(score, place.as_mut_ptr());
                 };
             }
         }
@@ -252,11 +253,15 @@ unsafe fn scores<V: Vector, E: Stored, const R: usize>(
                 sums[r][1] = V::mul_add(b, query, sums[r][1]);
             }
         }
-        // Loops, not closures: a closure is compiled without the instruction set of the function around it.
-        for sum in sums.as_flattened_mut() {
-            *sum = V::mul(*sum, V::float(task.attention.scale));
-            if let Some(cap) = task.attention.soft_cap {
-                *sum = V::mul(V::float(cap), vector::tanh::<V>(V::div(*sum, V::float(cap))));
+        // Loops over numbers, not closures, which are compiled without the instruction set of the function around them, nor iterators over
+        // sums, which the compiler then writes to memory with every product.
+        for r in 0..R {
+            for vector in 0..2 {
+                sums[r][vector] = V::mul(sums[r][vector], V::float(task.attention.scale));
+                if let Some(cap) = task.attention.soft_cap {
+                    let part = V::div(sums[r][vector], V::float(cap));
+                    sums[r][vector] = V::mul(V::float(cap), vector::tanh::<V>(part));
+                }
             }
         }
         sums
