@@ -29,7 +29,7 @@ pub trait Meet {
     /// What activations are taken as.
     const PACKING: Packing;
 
-    /// Those of a tile: (columns / [`together`], tokens of the tile, [`together`]), the last ones of a row as many as they are.
+    /// Those of a tile: (columns / [`run_columns`], tokens of the tile, [`run_columns`]), the last ones of a row as many as they are.
     fn tile(x: &Activations, tile: Tile) -> &[Self::X];
 
     /// Neighbouring ones of a token.
@@ -347,11 +347,12 @@ impl<V: Vector, E: Element> Tiles<V> for Numbers<E> {
 }
 
 /// Columns of a token's activations that stand together.
-const fn together<M: Meet>() -> usize {
+const fn run_columns<M: Meet>() -> usize {
     RUN * M::EACH
 }
 
-const _: () = assert!(together::<One>() == activation::GROUP && together::<Pair>() == activation::BRAINS, "as packed");
+const _: () =
+    assert!(run_columns::<One>() == activation::GROUP && run_columns::<Pair>() == activation::BRAINS, "as packed");
 
 /// Whether the registers have room for the sums of [`TOGETHER_LAST`] tokens and two rows.
 const fn has_many<V: Vector>() -> bool {
@@ -374,7 +375,9 @@ struct Strip<'a, E: Element> {
 struct Input<'a, X> {
     /// As [`Meet::tile`].
     values: &'a [X],
+    /// Those of the tile.
     tokens: usize,
+    /// How many of them stand before the first that is met.
     slot: usize,
 }
 
@@ -394,7 +397,7 @@ impl<E: Element> Strip<'_, E> {
     #[inline(always)]
     fn is_whole(&self) -> bool {
         self.stored.len() == HEIGHT * self.row_bytes
-            && (self.row_bytes / E::BYTES).is_multiple_of(together::<E::Meet>())
+            && (self.row_bytes / E::BYTES).is_multiple_of(run_columns::<E::Meet>())
             && E::LEFT_OUT.is_none()
     }
 
@@ -402,11 +405,11 @@ impl<E: Element> Strip<'_, E> {
     #[inline(always)]
     fn piece(&self, tokens: usize) -> usize {
         let columns = self.row_bytes / E::BYTES;
-        let run_bytes = tokens * together::<E::Meet>() * size_of::<<E::Meet as Meet>::X>();
-        if !self.few || columns / together::<E::Meet>() * run_bytes <= 2 * NEAR_BYTES {
+        let run_bytes = tokens * run_columns::<E::Meet>() * size_of::<<E::Meet as Meet>::X>();
+        if !self.few || columns / run_columns::<E::Meet>() * run_bytes <= 2 * NEAR_BYTES {
             return columns;
         }
-        (NEAR_BYTES / run_bytes).max(1) * together::<E::Meet>()
+        (NEAR_BYTES / run_bytes).max(1) * run_columns::<E::Meet>()
     }
 
     /// Writes the products of a [whole](Self::is_whole) strip with the only token to its sums, row by row: what a CPU whose memory gives most
@@ -418,7 +421,7 @@ impl<E: Element> Strip<'_, E> {
     #[inline(always)]
     unsafe fn add_by_row<V: Vector>(&self, sums: &mut [f32]) {
         assert!(self.is_whole() && sums.len() == HEIGHT, "a whole strip");
-        let (columns, run) = (self.row_bytes / E::BYTES, const { together::<E::Meet>() });
+        let (columns, run) = (self.row_bytes / E::BYTES, const { run_columns::<E::Meet>() });
         let (values, _) = self.input.of::<1>(columns);
         // Not known to the compiler, which else makes a loop of four loads and four products of two and two: from memory that is a tenth slower.
         let mut ahead = black_box(Ahead::NOTHING);
@@ -470,13 +473,12 @@ impl<E: Element> Strip<'_, E> {
             return unsafe { self.add_whole::<V, R, T>(sums) };
         }
         for first in (0..self.stored.len() / self.row_bytes).step_by(R) {
-            let mut ahead = self.ahead.share::<V>(first..first + R, HEIGHT);
+            let ahead = self.ahead.share::<V>(first..first + R, HEIGHT);
             let rows = Rows::<E, R>::new(self.stored, self.row_bytes, self.scales, first);
             // SAFETY: the caller's contract is the same.
             unsafe {
                 let mut total = [[V::float(0.0); T]; R];
-                let each = ahead.each(rows.whole() / together::<E::Meet>());
-                rows.meet::<V, T>(&self.input, 0..rows.whole(), (&mut ahead, each), &mut total);
+                rows.meet::<V, T>(&self.input, ahead, &mut total);
                 rows.meet_rest::<V, T>(&self.input, &mut total);
                 store::<V, R, T>(&total, &mut sums[first..]);
             }
@@ -489,7 +491,7 @@ impl<E: Element> Strip<'_, E> {
     /// As [`Self::add`].
     #[inline(always)]
     unsafe fn add_whole<V: Vector, const R: usize, const T: usize>(&self, sums: &mut [f32]) {
-        let run = const { together::<E::Meet>() };
+        let run = const { run_columns::<E::Meet>() };
         let (columns, piece) = (self.row_bytes / E::BYTES, self.piece(T));
         let (values, tokens) = self.input.of::<T>(columns);
         assert!(self.is_whole(), "a whole strip");
@@ -587,7 +589,7 @@ unsafe fn meet_run<V: Vector, E: Element, const R: usize, const T: usize>(
     scales: [V::Float; R],
     total: &mut [[V::Float; T]; R],
 ) {
-    let (vector, run) = const { (V::LANES * E::Meet::EACH, together::<E::Meet>()) };
+    let (vector, run) = const { (V::LANES * E::Meet::EACH, run_columns::<E::Meet>()) };
     const { assert!(RUN.is_multiple_of(V::LANES), "whole vectors") };
     // SAFETY: the caller's contract is the same.
     unsafe {
@@ -632,31 +634,28 @@ impl<'a, E: Element, const R: usize> Rows<'a, E, R> {
     /// The columns of whole runs.
     #[inline(always)]
     fn whole(&self) -> usize {
-        self.columns / together::<E::Meet>() * together::<E::Meet>()
+        self.columns / run_columns::<E::Meet>() * run_columns::<E::Meet>()
     }
 
-    /// Adds the products of some columns, which are whole runs, with `T` tokens; asks for so many lines with each.
+    /// Adds the products of whole runs of columns with `T` tokens; asks for `ahead` meanwhile.
     ///
     /// # Safety
-    /// The rows are there and have the columns; the CPU has the instructions of `V`.
+    /// The rows are there; the CPU has the instructions of `V`.
     #[inline(always)]
     unsafe fn meet<V: Vector, const T: usize>(
         &self,
         input: &Input<'_, <E::Meet as Meet>::X>,
-        columns: Range<usize>,
-        (ahead, each): (&mut Ahead, usize),
+        mut ahead: Ahead,
         total: &mut [[V::Float; T]; R],
     ) {
         let (values, tokens) = input.of::<T>(self.columns);
-        let run = const { together::<E::Meet>() };
+        let run = const { run_columns::<E::Meet>() };
+        let each = ahead.each(self.whole() / run);
         // SAFETY: rows and activations have the columns.
         unsafe {
             let mut starts = self.starts;
-            for start in &mut starts {
-                *start = start.add(columns.start * E::BYTES);
-            }
-            let mut x = values.add(columns.start * tokens + input.slot * run);
-            for first in columns.step_by(run) {
+            let mut x = values.add(input.slot * run);
+            for first in (0..self.whole()).step_by(run) {
                 ahead.ask::<V>(each);
                 let scales = self.scales_at::<V>(first);
                 meet_run::<V, E, R, T>(&mut starts, x, scales, total);
