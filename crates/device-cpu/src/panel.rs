@@ -39,8 +39,9 @@ pub trait Unpack {
     /// Whether eight blocks are read together: [`Self::meet_eight`] and [`Self::fill_eight`].
     const BY_EIGHT: bool = false;
 
-    /// Whether a block is a scale in half precision and signed bytes, so that one token may meet it row by row.
-    const BY_ROWS: bool = false;
+    /// How one token may meet rows one after the other, if there is a [`Self::row`]; and [`Self::scales`], where blocks are not scales in half
+    /// precision and 32 codes.
+    const BY_ROWS: Option<ByRows> = None;
 
     /// Turns of the loop in which a block may be unpacked, as many neighbouring groups in each; none where there is no such loop.
     const TURNS: usize = 0;
@@ -50,6 +51,24 @@ pub trait Unpack {
     /// # Safety
     /// Those places hold `BYTES` readable bytes each, `out` takes a block of this type, and the CPU has the instructions of `V`.
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; LANES_MAX], out: &mut impl Sink<V>);
+
+    /// Unpacks the scales and minimums of a block of 256 columns, as [`Self::unpack`] does.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn scales<V: Vector>(_base: *const u8, _offsets: &[isize; LANES_MAX], _out: &mut impl Sink<V>) {
+        unreachable!("blocks that are met side by side")
+    }
+
+    /// Of one row, unpacked: vector number `index`, under eight, of the columns from `stored` on.
+    ///
+    /// # Safety
+    /// There are so many blocks; the CPU has the instructions of `V`.
+    #[inline(always)]
+    unsafe fn row<V: Vector>(_stored: *const u8, _index: usize) -> V::Bytes {
+        unreachable!("blocks that are met side by side")
+    }
 
     /// [`eight::meet`], of types that can be met so.
     ///
@@ -79,6 +98,15 @@ pub trait Unpack {
     ) {
         unreachable!("blocks that are read one by one")
     }
+}
+
+/// What is stored of types that one token may meet row by row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ByRows {
+    /// Whole bytes.
+    Bytes,
+    /// Parts of bytes.
+    Codes,
 }
 
 /// Where one unpacked block goes. Of the columns of a [run](run) the first come before the others, and the last behind them.
@@ -289,7 +317,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
         // SAFETY: the rows and the input hold the blocks and the spans; the rest is the caller's contract.
         unsafe {
             let mut total = [[V::float(0.0); T]; R];
-            if const { T == 1 && rows::meets::<V, U>() } && (blocks * U::COLUMNS).is_multiple_of(rows::CHUNK) {
+            if const { T == 1 && rows::meets::<V, U>() } && (blocks * U::COLUMNS).is_multiple_of(rows::chunk::<V>()) {
                 for r in 0..R {
                     let strip_bytes = r * V::LANES * row_bytes;
                     let ahead = ahead.line::<V>(strip_bytes / LINE);

@@ -40,10 +40,12 @@ pub unsafe trait Vector: Copy {
     const ASKS_FILLING: bool = true;
     /// Whether blocks that are not whole words are read [eight at a time](crate::panel::eight).
     const EIGHTS: bool = false;
-    /// Whether what is read from memory is read in order, since the CPU's memory gives most to one place that moves on: the only token meets
-    /// numbers row by row, and blocks of signed bytes (by [`Self::pair_sums`], [`Self::block_sums`] and [`Self::turned`]), and few rows of
-    /// attention meet sixteen keys after the other.
+    /// Whether numbers from memory are read in order, since the CPU's memory gives most to one place that moves on: the only token meets them row
+    /// by row, and few rows of attention meet sixteen keys after the other.
     const ROW_BY_ROW: bool = false;
+    /// Whether the only token meets [blocks of a type](crate::panel::Unpack::BY_ROWS) row by row, by [`Self::load_runs`], [`Self::group_sums`] and
+    /// [`Self::turned`].
+    const BLOCKS_BY_ROW: Blocks = Blocks::None;
     /// Whether the only token meets long blocks in a loop of a few turns, where that is shorter code: some CPUs run four thousand bytes of it at
     /// half their speed, or not, by where the file of the program happens to lie in memory.
     const IN_TURNS: bool = false;
@@ -186,27 +188,36 @@ pub unsafe trait Vector: Copy {
     /// Sixteen bytes of each row: the first four of every row, the next four, and so on.
     unsafe fn columns16(base: *const u8, offsets: &[isize; 16]) -> [Self::Bytes; 4];
 
-    /// Of two blocks of 32 signed bytes each: sums of the products of those, raised by 128, with the signed bytes of `x`, in lanes of its own for each.
+    /// `4 * LANES` bytes of one row: 32 from memory, and as many from so many bytes behind them on, where the vector has room.
     ///
     /// # Safety
-    /// The blocks, and 64 bytes of `x`, can be read.
-    unsafe fn pair_sums(_first: *const u8, _second: *const u8, _x: *const i8) -> Self::Int {
+    /// They can be read.
+    unsafe fn load_runs(_from: *const u8, _apart_bytes: usize) -> Self::Bytes {
         unreachable!("blocks that are met side by side")
     }
 
-    /// Those sums of `LANES` blocks of one row, added up: one sum a block, in an order that [`Self::turned`] knows.
+    /// Sixteen bytes from memory, each half of a byte as one: the low halves of all, then the high halves. As many bytes as `4 * LANES`.
+    ///
+    /// # Safety
+    /// They can be read.
+    unsafe fn load_halves(_from: *const u8) -> Self::Bytes {
+        unreachable!("blocks that are met side by side")
+    }
+
+    /// Of eight vectors of products of neighbouring columns of one row, as [`Self::dot`] gives them or, if `HALVES`, [`Self::dot_halves`] of one
+    /// vector: the sums of groups of `GROUP` columns, `LANES` in each vector, in an order that [`Self::turned`] knows.
     ///
     /// # Safety
     /// The CPU has the instructions.
-    unsafe fn block_sums(_pairs: [Self::Int; 8]) -> Self::Int {
+    unsafe fn group_sums<const GROUP: usize, const HALVES: bool>(_products: [Self::Int; 8]) -> [Self::Int; 2] {
         unreachable!("blocks that are met side by side")
     }
 
-    /// Those sums of `LANES` rows, turned: of each block those of all rows, in the order of the blocks.
+    /// Those sums of `LANES` rows, turned: of each group those of all rows, in the order of the groups.
     ///
     /// # Safety
     /// So many vectors can be read.
-    unsafe fn turned(_rows: *const Self::Int) -> [Self::Int; 16] {
+    unsafe fn turned<const GROUP: usize>(_rows: *const Self::Int) -> [Self::Int; 16] {
         unreachable!("blocks that are met side by side")
     }
 
@@ -250,6 +261,17 @@ pub unsafe trait Vector: Copy {
     unsafe fn halves_added(sum: Self::Int) -> Self::Int {
         sum
     }
+}
+
+/// Which blocks the only token meets row by row ([`Vector::BLOCKS_BY_ROW`]).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Blocks {
+    /// None.
+    None,
+    /// Those of whole bytes.
+    OfBytes,
+    /// All that can be.
+    All,
 }
 
 /// How many products of four weights up to `most` with four signed bytes [`Vector::dot_halves`] can add up in each row.

@@ -1,7 +1,7 @@
 //! `Q4_0`: 32 values of four bits and a scale.
 
 use crate::panel::eight::{self, Codes};
-use crate::panel::{Raised, Sink, Unpack};
+use crate::panel::{ByRows, Raised, Sink, Unpack};
 use crate::vector::Vector;
 
 use super::halves;
@@ -14,7 +14,14 @@ impl Unpack for Q4_0 {
     const COLUMNS: usize = 32;
     const BYTES: usize = 18;
     const OFFSET: i32 = 8;
+    const BY_ROWS: Option<ByRows> = Some(ByRows::Codes);
     eight::by_eight!();
+
+    #[inline(always)]
+    unsafe fn row<V: Vector>(stored: *const u8, index: usize) -> V::Bytes {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::load_halves(stored.add(index * Self::BYTES + 2)) }
+    }
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {

@@ -1,9 +1,9 @@
 //! `Q4_K`: eight groups of 32 values of four bits, each with a scale and a minimum of six bits.
 
-use crate::panel::{Sink, Small, Unpack, WithMinimum};
+use crate::panel::{ByRows, Sink, Small, Unpack, WithMinimum};
 use crate::vector::Vector;
 
-use super::scales;
+use super::{halves, scales};
 
 /// Scale of scales and scale of minimums, 12 bytes of both, 128 bytes of values: 32 bytes hold two groups.
 pub struct Q4K;
@@ -14,12 +14,25 @@ impl Unpack for Q4K {
     const BYTES: usize = 144;
     const OFFSET: i32 = 0;
     const TURNS: usize = 4;
+    const BY_ROWS: Option<ByRows> = Some(ByRows::Codes);
+
+    #[inline(always)]
+    unsafe fn scales<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { scales_and_minimums::<V>(base, offsets, out) };
+    }
+
+    #[inline(always)]
+    unsafe fn row<V: Vector>(stored: *const u8, index: usize) -> V::Bytes {
+        // SAFETY: the caller's contract is the same.
+        unsafe { half_of_row::<V>(stored.add(16), index) }
+    }
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
         // SAFETY: every read lies in the block of 144 bytes, every write in the unpacked one.
         unsafe {
-            scales_and_minimums::<V>(base, offsets, out);
+            Self::scales::<V>(base, offsets, out);
             let low = V::byte(0x0f);
             // 32 bytes hold two groups.
             in_turns!(V: pair in [0, 1, 2, 3] {
@@ -37,6 +50,16 @@ impl Unpack for Q4K {
             });
         }
     }
+}
+
+/// Group number `index` of a row's codes of four bits, of which 32 bytes hold two.
+///
+/// # Safety
+/// The codes can be read; the CPU has the instructions of `V`.
+#[inline(always)]
+pub(super) unsafe fn half_of_row<V: Vector>(codes: *const u8, index: usize) -> V::Bytes {
+    // SAFETY: the caller's contract is the same.
+    unsafe { halves::part::<V>(V::load_bytes(codes.add(index / 2 * 32)), index % 2) }
 }
 
 /// The 16 bytes that `Q4_K` and `Q5_K` begin with: eight scales and eight minimums of six bits.

@@ -1,7 +1,7 @@
 //! `Q8_0`: 32 signed bytes and a scale.
 
 use crate::panel::eight::{self, Codes};
-use crate::panel::{Sink, Unpack, Wide};
+use crate::panel::{ByRows, Sink, Unpack, Wide};
 use crate::vector::Vector;
 
 /// Two bytes of scale, 32 bytes of values.
@@ -12,8 +12,18 @@ impl Unpack for Q8_0 {
     const COLUMNS: usize = 32;
     const BYTES: usize = 34;
     const OFFSET: i32 = 128;
-    const BY_ROWS: bool = true;
+    const BY_ROWS: Option<ByRows> = Some(ByRows::Bytes);
     eight::by_eight!();
+
+    #[inline(always)]
+    unsafe fn row<V: Vector>(stored: *const u8, index: usize) -> V::Bytes {
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            let blocks = const { V::LANES * 4 / Self::COLUMNS };
+            let codes = V::load_runs(stored.add(index * blocks * Self::BYTES + 2), Self::BYTES);
+            V::xor(codes, V::byte(0x80))
+        }
+    }
 
     #[inline(always)]
     unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {

@@ -11,22 +11,23 @@ use std::arch::x86_64::{
     _mm_add_ss, _mm_cvtsi32_si128, _mm_cvtss_f32, _mm_insert_epi32, _mm_loadu_si128, _mm_max_ps, _mm_max_ss,
     _mm_movehl_ps, _mm_packs_epi16, _mm_packs_epi32, _mm_packus_epi16, _mm_packus_epi32, _mm_prefetch, _mm_shuffle_ps,
     _mm_storel_epi64, _mm_storeu_si128, _mm256_abs_epi8, _mm256_add_epi16, _mm256_add_epi32, _mm256_add_ps,
-    _mm256_and_ps, _mm256_and_si256, _mm256_blendv_ps, _mm256_broadcastsi128_si256, _mm256_castps256_ps128,
-    _mm256_castsi128_si256, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cmpeq_epi8,
-    _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps, _mm256_cvtps_epi32,
-    _mm256_cvtps_ph, _mm256_div_ps, _mm256_dpbusd_avx_epi32, _mm256_extractf128_ps, _mm256_extracti128_si256,
-    _mm256_fmadd_ps, _mm256_fnmadd_ps, _mm256_i32gather_epi32, _mm256_inserti128_si256, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
-    _mm256_or_si256, _mm256_round_ps, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_setr_epi32, _mm256_shuffle_epi8, _mm256_sign_epi8, _mm256_sll_epi32, _mm256_slli_epi32, _mm256_srai_epi32,
-    _mm256_srl_epi32, _mm256_srli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm256_unpackhi_epi32,
+    _mm256_and_ps, _mm256_and_si256, _mm256_blendv_ps, _mm256_broadcastsi128_si256, _mm256_castps_si256,
+    _mm256_castps256_ps128, _mm256_castsi128_si256, _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmp_ps,
+    _mm256_cmpeq_epi8, _mm256_cmpgt_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu16_epi32, _mm256_cvtph_ps,
+    _mm256_cvtps_epi32, _mm256_cvtps_ph, _mm256_div_ps, _mm256_dpbusd_avx_epi32, _mm256_extractf128_ps,
+    _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_fnmadd_ps, _mm256_i32gather_epi32, _mm256_inserti128_si256,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_max_ps, _mm256_min_ps,
+    _mm256_mul_ps, _mm256_or_si256, _mm256_permute2x128_si256, _mm256_round_ps, _mm256_set1_epi8, _mm256_set1_epi16,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setr_epi32, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_shuffle_ps,
+    _mm256_sign_epi8, _mm256_sll_epi32, _mm256_slli_epi32, _mm256_srai_epi32, _mm256_srl_epi32, _mm256_srli_epi32,
+    _mm256_srlv_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm256_unpackhi_epi32,
     _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64, _mm256_xor_si256,
 };
 
 use half::{bf16, f16};
 
 use crate::detect::compile;
-use crate::vector::Vector;
+use crate::vector::{Blocks, Vector};
 
 /// AVX2, FMA and F16C; also AVX-VNNI if `VNNI`.
 #[derive(Clone, Copy)]
@@ -47,6 +48,9 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     const HALVES: bool = !VNNI;
     // Of one stream, in the order of memory, an AMD CPU of family 25 brings a fifth more than of four. With VNNI as with AVX-512.
     const STREAMS: usize = if VNNI { 4 } else { 1 };
+    // Of rows one after the other that CPU's memory gives more, too, and the words of eight rows need not be brought side by side
+    // (docs/log.md, "AVX2 row by row"). With VNNI it was not tried.
+    const BLOCKS_BY_ROW: Blocks = if VNNI { Blocks::None } else { Blocks::All };
     type Float = __m256;
     type Int = __m256i;
     type Bytes = __m256i;
@@ -316,14 +320,59 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
         // Rows r and r + 4 in the two halves; then 4 x 4 words are transposed inside each half.
         let (a, b) = (halves(base, offsets, 0), halves(base, offsets, 1));
         let (c, d) = (halves(base, offsets, 2), halves(base, offsets, 3));
-        let (ab_low, ab_high) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
-        let (cd_low, cd_high) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
-        [
-            _mm256_unpacklo_epi64(ab_low, cd_low),
-            _mm256_unpackhi_epi64(ab_low, cd_low),
-            _mm256_unpacklo_epi64(ab_high, cd_high),
-            _mm256_unpackhi_epi64(ab_high, cd_high),
-        ]
+        turned_in_halves([a, b, c, d])
+    }
+
+    #[inline(always)]
+    unsafe fn load_runs(from: *const u8, _: usize) -> __m256i {
+        _mm256_loadu_si256(from.cast())
+    }
+
+    #[inline(always)]
+    unsafe fn load_halves(from: *const u8) -> __m256i {
+        let both = _mm256_broadcastsi128_si256(_mm_loadu_si128(from.cast()));
+        let halves = _mm256_srlv_epi32(both, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));
+        _mm256_and_si256(halves, _mm256_set1_epi8(0x0f))
+    }
+
+    #[inline(always)]
+    unsafe fn group_sums<const GROUP: usize, const HALVES: bool>(products: [__m256i; 8]) -> [__m256i; 2] {
+        // Two vectors at once, their halves of 128 bits by themselves: four columns of a vector to a lane, then eight.
+        let mut twos = [_mm256_setzero_si256(); 4];
+        for (two, sum) in twos.iter_mut().enumerate() {
+            let (a, b) = (products[2 * two], products[2 * two + 1]);
+            let (low, high) = (_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+            *sum = if HALVES { in_pairs(_mm256_add_epi16(low, high)) } else { _mm256_add_epi32(low, high) };
+        }
+        // Then sixteen: each half has a lane of each of four vectors.
+        let (first, second) = (sums_of_twos(twos[0], twos[1]), sums_of_twos(twos[2], twos[3]));
+        if GROUP == 16 {
+            return [first, second];
+        }
+        let low = _mm256_permute2x128_si256::<0x20>(first, second);
+        let high = _mm256_permute2x128_si256::<0x31>(first, second);
+        [_mm256_add_epi32(low, high), _mm256_setzero_si256()]
+    }
+
+    #[inline(always)]
+    unsafe fn turned<const GROUP: usize>(rows: *const __m256i) -> [__m256i; 16] {
+        let zero = _mm256_setzero_si256();
+        // Inside halves: four rows and four columns.
+        let mut fours = [zero; 8];
+        for (index, fours) in fours.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let row = rows.add(4 * index);
+            let (a, b) = (_mm256_loadu_si256(row), _mm256_loadu_si256(row.add(1)));
+            let (c, d) = (_mm256_loadu_si256(row.add(2)), _mm256_loadu_si256(row.add(3)));
+            *fours = turned_in_halves([a, b, c, d]);
+        }
+        // The halves are the first four groups and the last; of groups of sixteen columns, those of even numbers and those of odd ones.
+        let mut turned = [zero; 16];
+        for k in 0..4 {
+            let (even, odd) = if GROUP == 16 { (2 * k, 2 * k + 1) } else { (k, k + 4) };
+            turned[even] = _mm256_permute2x128_si256::<0x20>(fours[k], fours[k + 4]);
+            turned[odd] = _mm256_permute2x128_si256::<0x31>(fours[k], fours[k + 4]);
+        }
+        turned
     }
 
     #[inline(always)]
@@ -379,6 +428,33 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
 #[inline(always)]
 unsafe fn in_pairs(halves: __m256i) -> __m256i {
     _mm256_madd_epi16(halves, _mm256_set1_epi16(1))
+}
+
+/// Of two vectors whose halves of 128 bits are two lanes for each of two sums: all four sums of each half.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn sums_of_twos(a: __m256i, b: __m256i) -> __m256i {
+    let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
+    let (even, odd) = (_mm256_shuffle_ps::<0x88>(a, b), _mm256_shuffle_ps::<0xdd>(a, b));
+    _mm256_add_epi32(_mm256_castps_si256(even), _mm256_castps_si256(odd))
+}
+
+/// Four vectors of words, turned inside each half: the first words of all four, the second ones, and so on.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn turned_in_halves([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
+    let (ab_low, ab_high) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+    let (cd_low, cd_high) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+    [
+        _mm256_unpacklo_epi64(ab_low, cd_low),
+        _mm256_unpackhi_epi64(ab_low, cd_low),
+        _mm256_unpacklo_epi64(ab_high, cd_high),
+        _mm256_unpackhi_epi64(ab_high, cd_high),
+    ]
 }
 
 /// Sixteen bytes of the rows `first` and `first + 4`.

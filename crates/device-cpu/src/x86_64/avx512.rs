@@ -29,7 +29,7 @@ use std::mem::transmute;
 use half::{bf16, f16};
 
 use crate::detect::{Compiled, compile};
-use crate::vector::Vector;
+use crate::vector::{Blocks, Vector};
 
 /// How a family of CPUs with AVX-512 wants its weights read (docs/log.md, "In which order, and into which cache").
 pub trait Reads: Copy {
@@ -113,6 +113,7 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const EIGHTS: bool = true;
     const IN_TURNS: bool = R::SHORT;
     const ROW_BY_ROW: bool = R::ROWS;
+    const BLOCKS_BY_ROW: Blocks = if R::ROWS { Blocks::OfBytes } else { Blocks::None };
     const PAIRS: bool = R::PAIRS;
     type Float = __m512;
     type Int = __m512i;
@@ -402,19 +403,20 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     }
 
     #[inline(always)]
-    unsafe fn pair_sums(first: *const u8, second: *const u8, x: *const i8) -> __m512i {
-        let low = _mm512_castsi256_si512(_mm256_loadu_si256(first.cast()));
-        let weights = _mm512_inserti64x4::<1>(low, _mm256_loadu_si256(second.cast()));
-        let raised = _mm512_xor_si512(weights, Self::byte(0x80));
-        _mm512_dpbusd_epi32(_mm512_setzero_si512(), raised, _mm512_loadu_si512(x.cast()))
+    unsafe fn load_runs(from: *const u8, apart_bytes: usize) -> __m512i {
+        let low = _mm512_castsi256_si512(_mm256_loadu_si256(from.cast()));
+        _mm512_inserti64x4::<1>(low, _mm256_loadu_si256(from.add(apart_bytes).cast()))
     }
 
     #[inline(always)]
-    unsafe fn block_sums(sums: [__m512i; 8]) -> __m512i {
-        // Half as many lanes a block each time: sums of even and of odd lanes, of two vectors at once.
+    unsafe fn group_sums<const GROUP: usize, const HALVES: bool>(products: [__m512i; 8]) -> [__m512i; 2] {
+        if GROUP != 32 || HALVES {
+            unreachable!("blocks of whole bytes");
+        }
+        // Half as many lanes a group each time: sums of even and of odd lanes, of two vectors at once.
         let mut twos = [_mm512_setzero_si512(); 4];
         for (two, sum) in twos.iter_mut().enumerate() {
-            let (a, b) = (sums[2 * two], sums[2 * two + 1]);
+            let (a, b) = (products[2 * two], products[2 * two + 1]);
             *sum = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
         }
         let mut fours = [_mm512_setzero_si512(); 2];
@@ -422,13 +424,14 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
             let (a, b) = (twos[2 * four], twos[2 * four + 1]);
             *sum = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
         }
-        // Now quarters hold four blocks each, of even numbers and of odd ones.
+        // Now quarters hold four groups each, of even numbers and of odd ones.
         let [a, b] = fours;
-        _mm512_add_epi32(_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b))
+        let sums = _mm512_add_epi32(_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
+        [sums, _mm512_setzero_si512()]
     }
 
     #[inline(always)]
-    unsafe fn turned(rows: *const __m512i) -> [__m512i; 16] {
+    unsafe fn turned<const GROUP: usize>(rows: *const __m512i) -> [__m512i; 16] {
         let zero = _mm512_setzero_si512();
         // Inside quarters: four rows and four columns.
         let mut fours = [zero; 16];
@@ -438,7 +441,7 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
             let (c, d) = (_mm512_loadu_si512(row(2)), _mm512_loadu_si512(row(3)));
             *fours = turned_in_quarters([a, b, c, d]);
         }
-        // Quarter `q` of number `k` is column 4q + k; four quarters of even columns of blocks, then of odd ones, and so again.
+        // Quarter `q` of number `k` is column 4q + k; four quarters of even groups, then of odd ones, and so again.
         let mut turned = [zero; 16];
         for k in [0, 1, 2, 3] {
             let (a, b, c, d) = (fours[k], fours[4 + k], fours[8 + k], fours[12 + k]);
