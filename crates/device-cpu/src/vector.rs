@@ -204,8 +204,8 @@ pub unsafe trait Vector: Copy {
         unreachable!("blocks that are met side by side")
     }
 
-    /// Of eight vectors of products of neighbouring columns of one row, as [`Self::dot`] gives them or, if `HALVES`, [`Self::dot_halves`] of one
-    /// vector: the sums of groups of `GROUP` columns, `LANES` in each vector, in an order that [`Self::turned`] knows.
+    /// Of eight vectors of products of neighbouring columns of one row, as [`Self::dot`] gives them or, if `HALVES`, [`Self::dot_halves`], where
+    /// sixteen bits hold two products: the sums of groups of `GROUP` columns, `LANES` in each vector, in an order that [`Self::turned`] knows.
     ///
     /// # Safety
     /// The CPU has the instructions.
