@@ -23,6 +23,8 @@ use crate::vector::{Blocks, Vector};
 
 /// Most columns of a row before those of the next: what is kept of them stays in the first-level cache.
 const COLUMNS_MAX: usize = 4096;
+/// Most vectors of sums of so many columns of `LANES` rows: groups have sixteen columns or more.
+const SUMS_MAX: usize = COLUMNS_MAX / 16;
 /// Columns of a block that is a scale in half precision, and codes.
 const BLOCK: usize = 32;
 /// Vectors whose products are added up together.
@@ -74,8 +76,8 @@ const fn sums<V: Vector, U: Unpack>() -> usize {
 
 /// What is kept of some columns of `LANES` rows.
 struct Kept<V: Vector> {
-    /// Sums of products of groups, `LANES` groups of one row in a vector, of rows beside each other.
-    sums: [[MaybeUninit<V::Int>; LANES_MAX]; COLUMNS_MAX / 128],
+    /// Sums of products of groups, `LANES` groups of one row in a vector: (vectors of a row, rows).
+    sums: [MaybeUninit<V::Int>; SUMS_MAX],
     /// Scales of blocks, those of all rows beside each other.
     scales: [[MaybeUninit<f16>; LANES_MAX]; COLUMNS_MAX / BLOCK],
 }
@@ -97,7 +99,7 @@ pub unsafe fn meet<V: Vector, U: Unpack>(
     // SAFETY: the caller's contract is the same; places inside what is kept.
     unsafe {
         let mut kept = Kept::<V> {
-            sums: [[MaybeUninit::uninit(); LANES_MAX]; COLUMNS_MAX / 128],
+            sums: [MaybeUninit::uninit(); SUMS_MAX],
             scales: [[MaybeUninit::uninit(); LANES_MAX]; COLUMNS_MAX / BLOCK],
         };
         let mut total = V::float(0.0);
@@ -110,14 +112,14 @@ pub unsafe fn meet<V: Vector, U: Unpack>(
                     let x = input.values.add(first + chunk * width);
                     let each = add_row::<V, U>(base, x, (chunk, row), &mut kept.scales, &mut ahead);
                     for index in 0..sums {
-                        kept.sums.get_unchecked_mut(chunk * sums + index).get_unchecked_mut(row).write(each[index]);
+                        kept.sums.get_unchecked_mut((chunk * sums + index) * V::LANES + row).write(each[index]);
                     }
                     base = base.add(const { chunk_bytes::<V, U>() });
                 }
             }
             for chunk in 0..chunks {
                 let number = first / width + chunk;
-                let sums = kept.sums.as_ptr().add(chunk * sums);
+                let sums = kept.sums.as_ptr().add(chunk * sums * V::LANES);
                 if const { U::COLUMNS == BLOCK } {
                     let scales = kept.scales.as_ptr().add(chunk * (width / BLOCK));
                     turn_blocks::<V, U>(number, input, (sums, scales), &mut total, &mut ahead);
@@ -182,7 +184,7 @@ unsafe fn add_row<V: Vector, U: Unpack>(
 unsafe fn turn_blocks<V: Vector, U: Unpack>(
     number: usize,
     input: &Input,
-    (sums, scales): (*const [MaybeUninit<V::Int>; LANES_MAX], *const [MaybeUninit<f16>; LANES_MAX]),
+    (sums, scales): (*const MaybeUninit<V::Int>, *const [MaybeUninit<f16>; LANES_MAX]),
     total: &mut V::Float,
     ahead: &mut *const u8,
 ) {
@@ -248,7 +250,7 @@ unsafe fn turn<V: Vector, U: Unpack>(
     (base, row_bytes): (*const u8, usize),
     number: usize,
     input: &Input,
-    sums: *const [MaybeUninit<V::Int>; LANES_MAX],
+    sums: *const MaybeUninit<V::Int>,
     total: &mut V::Float,
     ahead: &mut *const u8,
 ) {
@@ -272,7 +274,7 @@ unsafe fn turn<V: Vector, U: Unpack>(
             // A vector of sums is a span, or all of a block.
             let each = groups / spans;
             let turned = match U::Form::GROUP {
-                16 => V::turned::<16>(sums.add(span).cast()),
+                16 => V::turned::<16>(sums.add(span * V::LANES).cast()),
                 _ => V::turned::<32>(sums.cast()),
             };
             let mut partial = Partial::<V>::zero();
