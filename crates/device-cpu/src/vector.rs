@@ -265,6 +265,7 @@ pub unsafe trait Vector: Copy {
 
 /// Which blocks the only token meets row by row ([`Vector::BLOCKS_BY_ROW`]).
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only kernels of x86-64 do so"))]
 pub enum Blocks {
     /// None.
     None,
