@@ -3,7 +3,7 @@
 //! Rows side by side are as many places of memory at once, and some CPUs, who read on by themselves where they see one place move on, then
 //! get three quarters of what memory gives in order (docs/log.md, "What memory gives, and to whom"). So the products of a row's groups are
 //! added up as integers one row after the other, and turned when all rows of a vector are done: scales meet them as they meet those of
-//! rows side by side, to the same bits. Nor are the words of all rows to be brought side by side first, which for bytes in narrow vectors is most of the
+//! rows side by side, to the same bits. Nor are the words of all rows to be brought side by side first, which in narrow vectors is a third to a half of the
 //! work (docs/log.md, "AVX2 row by row").
 //!
 //! While sums are turned nothing is read, and memory would rest. So a part of the lines of the strip behind is asked for then, and the others
@@ -40,7 +40,7 @@ const fn chunk_bytes<V: Vector, U: Unpack>() -> usize {
     chunk::<V>() / U::COLUMNS * U::BYTES
 }
 
-/// Lines that are asked for with a row's chunk, before each vector but the last ones.
+/// Lines that are asked for with a row's chunk, one before each of its first vectors: fewer than it has, so that some are left for the turn.
 const fn row_lines<V: Vector, U: Unpack>() -> usize {
     let (most, lines) =
         (if V::LANES < LANES_MAX { V::LANES / 2 - 1 } else { VECTORS - 1 }, chunk_bytes::<V, U>() / LINE);
