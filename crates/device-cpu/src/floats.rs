@@ -252,8 +252,9 @@ const TOGETHER: usize = 6;
 /// The same of a tile of no more, where there are registers: two rows at a time instead of [`ROWS`], so that weights are read once, and activations
 /// twice as often.
 const TOGETHER_LAST: usize = 8;
-/// Bytes of activations that all rows of a strip meet before the next ones, where tokens are few: they stay in the first-level cache, whatever
-/// weights go through it. One that is not there waits, with all that is asked for of memory before it.
+/// Bytes of activations that all rows of a strip meet before the next ones, where tokens are few or registers: they stay in the first-level cache,
+/// whatever weights go through it. One that is not there waits, with all that is asked for of memory before it; and where only two rows meet
+/// it before the next, all that products can take is what comes of the second-level cache at its best.
 const NEAR_BYTES: usize = 8 << 10;
 
 impl<V: Vector, E: Element> Fill<V> for Numbers<E> {
@@ -401,12 +402,12 @@ impl<E: Element> Strip<'_, E> {
             && E::LEFT_OUT.is_none()
     }
 
-    /// Columns that all rows meet before the next ones, `tokens` tokens at a time.
+    /// Columns that all rows meet before the next ones, `rows` rows and `tokens` tokens at a time.
     #[inline(always)]
-    fn piece(&self, tokens: usize) -> usize {
+    fn piece(&self, rows: usize, tokens: usize) -> usize {
         let columns = self.row_bytes / E::BYTES;
         let run_bytes = tokens * run_columns::<E::Meet>() * size_of::<<E::Meet as Meet>::X>();
-        if !self.few || columns / run_columns::<E::Meet>() * run_bytes <= 2 * NEAR_BYTES {
+        if !self.few && rows == ROWS || columns / run_columns::<E::Meet>() * run_bytes <= 2 * NEAR_BYTES {
             return columns;
         }
         (NEAR_BYTES / run_bytes).max(1) * run_columns::<E::Meet>()
@@ -492,7 +493,7 @@ impl<E: Element> Strip<'_, E> {
     #[inline(always)]
     unsafe fn add_whole<V: Vector, const R: usize, const T: usize>(&self, sums: &mut [f32]) {
         let run = const { run_columns::<E::Meet>() };
-        let (columns, piece) = (self.row_bytes / E::BYTES, self.piece(T));
+        let (columns, piece) = (self.row_bytes / E::BYTES, self.piece(R, T));
         let (values, tokens) = self.input.of::<T>(columns);
         assert!(self.is_whole(), "a whole strip");
         let mut ahead = self.ahead;
