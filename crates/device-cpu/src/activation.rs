@@ -86,12 +86,17 @@ pub struct Correction {
     pub group: usize,
     /// What is added to each weight to make it an unsigned byte; zero where a group has a minimum instead.
     pub offset: i32,
+    /// Whether what makes up for it is wanted as two numbers of sixteen bits, too.
+    pub in_halves: bool,
 }
 
 /// One kind of correction for every group of all rows: (tiles, columns / group, tokens of the tile).
 struct Corrections {
     /// Minus the offset times the sum of the group.
     offsets: Vec<i32>,
+    /// The same [in halves](Correction::in_halves): that of the first two of each four columns in the low sixteen bits, of the last two in the
+    /// high ones.
+    halves: Vec<i32>,
     /// The sum of the group, where weights have minimums.
     sums: Vec<f32>,
 }
@@ -242,8 +247,11 @@ impl Activations {
 impl Quantised {
     /// Room for `values` activations in all, `32 << doubled` columns of a token together.
     fn new(values: usize, doubled: u32) -> Self {
-        let corrections = [(); KINDS]
-            .map(|()| Corrections { offsets: vec![0; values.div_ceil(16)], sums: vec![0.0; values.div_ceil(16)] });
+        let corrections = [(); KINDS].map(|()| values.div_ceil(HALF)).map(|groups| Corrections {
+            offsets: vec![0; groups],
+            halves: vec![0; groups],
+            sums: vec![0.0; groups],
+        });
         let lines = (values + PADDING).div_ceil(size_of::<Line>());
         Self {
             values: vec![Line([0; LANES_MAX]); lines],
@@ -255,10 +263,11 @@ impl Quantised {
 
     /// All rows of so many columns, with these corrections, to be written.
     fn writer(&mut self, kinds: [Option<Correction>; KINDS], columns: usize) -> Quantiser<'_> {
-        let mut each = kinds.iter().zip(&mut self.corrections).map(|(kind, Corrections { offsets, sums })| {
+        let mut each = kinds.iter().zip(&mut self.corrections).map(|(kind, Corrections { offsets, halves, sums })| {
             kind.map(|kind| {
                 let (groups, parts) = (columns / kind.group, GROUP / kind.group);
-                CorrectionsWriter { offsets: Disjoint::new(offsets), sums: Disjoint::new(sums), kind, groups, parts }
+                let [offsets, halves] = [offsets, halves].map(|numbers| Disjoint::new(numbers));
+                CorrectionsWriter { offsets, halves, sums: Disjoint::new(sums), kind, groups, parts }
             })
         });
         Quantiser {
@@ -296,18 +305,28 @@ impl<'a> View<'a> {
         &self.of.scales[tile.token * spans + span * tile.width..(tile.token + tile.width) * spans]
     }
 
-    /// The corrections of a tile, from group `group` of its columns on: minus the offset times each sum, or the sums.
+    /// The corrections of a tile, from group `group` of its columns on.
     ///
     /// # Panics
     /// If they were not asked for.
     #[inline(always)]
-    pub fn corrections(self, kind: Correction, tile: Tile, group: usize) -> (&'a [i32], &'a [f32]) {
+    pub fn corrections(self, kind: Correction, tile: Tile, group: usize) -> Corrected<'a> {
         let index = self.kinds.iter().position(|&other| other == Some(kind)).expect("a kind that was asked for");
         let groups = self.columns / kind.group;
         let range = tile.token * groups + group * tile.width..(tile.token + tile.width) * groups;
-        let Corrections { offsets, sums } = &self.of.corrections[index];
-        (&offsets[range.clone()], &sums[range])
+        let Corrections { offsets, halves, sums } = &self.of.corrections[index];
+        Corrected { offsets: &offsets[range.clone()], halves: &halves[range.clone()], sums: &sums[range] }
     }
+}
+
+/// What makes up for unsigned bytes in the groups of a tile, as it was asked for: (groups, tokens of the tile).
+pub struct Corrected<'a> {
+    /// Minus the offset times each sum.
+    pub offsets: &'a [i32],
+    /// The same [in halves](Correction::in_halves).
+    pub halves: &'a [i32],
+    /// The sums.
+    pub sums: &'a [f32],
 }
 
 /// All rows, to be written by several workers.
@@ -333,6 +352,7 @@ pub struct Quantiser<'a> {
 
 struct CorrectionsWriter<'a> {
     offsets: Disjoint<'a, i32>,
+    halves: Disjoint<'a, i32>,
     sums: Disjoint<'a, f32>,
     kind: Correction,
     /// Groups of a row, and those of 32 columns.
@@ -444,25 +464,34 @@ impl Quantiser<'_> {
         if most > 0.0 { 127.0 / most } else { 0.0 }
     }
 
-    /// Keeps the corrections of the groups of a span; `sums` are those of each sixteen columns.
+    /// Keeps the corrections of the groups of a span; `sums` are those of each sixteen columns, of the first two of each four and of the last two.
     ///
     /// # Safety
     /// No other use of the same ones.
     #[inline(always)]
-    unsafe fn correct(&self, tile: Tile, token: usize, span: usize, sums: &[i32]) {
-        for &CorrectionsWriter { ref offsets, sums: ref numbers, kind, groups, parts } in
+    unsafe fn correct(&self, tile: Tile, token: usize, span: usize, sums: &[[i32; 2]]) {
+        for &CorrectionsWriter { ref offsets, ref halves, sums: ref numbers, kind, groups, parts } in
             self.corrections.iter().flatten()
         {
             let (start, count) = (tile.token * groups + token - tile.token, sums.len() * parts / 2);
             for index in 0..count {
-                let sum = if parts == 1 { sums[2 * index] + sums[2 * index + 1] } else { sums[index] };
+                let [first, last] = if parts == 1 {
+                    let [a, b] = [sums[2 * index], sums[2 * index + 1]];
+                    [a[0] + b[0], a[1] + b[1]]
+                } else {
+                    sums[index]
+                };
                 let at = start + (span * (SPAN / GROUP) * parts + index) * tile.width;
                 // SAFETY: groups do not overlap, and this one is in use once by the caller's word.
                 unsafe {
                     if kind.offset == 0 {
-                        numbers.slice(at..at + 1)[0] = sum as f32;
-                    } else {
-                        offsets.slice(at..at + 1)[0] = -kind.offset * sum;
+                        numbers.slice(at..at + 1)[0] = (first + last) as f32;
+                        continue;
+                    }
+                    offsets.slice(at..at + 1)[0] = -kind.offset * (first + last);
+                    if kind.in_halves {
+                        let [low, high] = [first, last].map(|sum| -kind.offset * sum);
+                        halves.slice(at..at + 1)[0] = low & 0xffff | high << 16;
                     }
                 }
             }
@@ -478,7 +507,7 @@ impl Quantiser<'_> {
             let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
             // SAFETY: the row is in use once by the caller's word.
             let inverse = unsafe { self.scale(tile, token, span, most) };
-            let mut all = [0; SPAN / HALF];
+            let mut all = [[0; 2]; SPAN / HALF];
             let halves = all.as_chunks_mut::<2>().0;
             for ((group, x), sums) in x.as_chunks::<GROUP>().0.iter().enumerate().zip(halves) {
                 // SAFETY: as above.
@@ -488,7 +517,10 @@ impl Quantiser<'_> {
                     *value = (x * inverse).round_ties_even() as i8;
                 }
                 let (first, second) = values.split_at(HALF);
-                *sums = [first, second].map(|half| half.iter().map(|&value| i32::from(value)).sum());
+                *sums = [first, second].map(|half| {
+                    let fours = half.as_chunks::<4>().0;
+                    [0, 2].map(|at| fours.iter().map(|four| i32::from(four[at]) + i32::from(four[at + 1])).sum())
+                });
             }
             // SAFETY: as above.
             unsafe { self.correct(tile, token, span, &all[..x.len() / HALF]) };
@@ -527,15 +559,20 @@ impl Quantiser<'_> {
                         *values = *bytes.add(group * GROUP).cast::<[i8; GROUP]>();
                     }
                     // Four columns at a time, then sixteen: a sum over the lanes of each sixteen would take longer than all else.
-                    let mut fours = [0.0; SPAN / 4];
-                    for at in (0..SPAN).step_by(4 * V::LANES) {
-                        let sums = V::dot(V::int(0), V::byte(1), V::load_bytes(bytes.add(at).cast()));
-                        V::store(V::to_float(sums), fours.as_mut_ptr().add(at / 4));
-                    }
-                    let mut sums = [0; SPAN / HALF];
-                    for (sum, [a, b, c, d]) in sums.iter_mut().zip(fours.as_chunks().0) {
-                        // Whole numbers, of at most sixteen bytes: exact, and within an integer.
-                        *sum = ((a + b) + (c + d)).to_int_unchecked();
+                    // Where no sum is of sixteen bits, all four columns are the first two.
+                    let mut sums = [[0; 2]; SPAN / HALF];
+                    let halves: [u32; 2] = if V::HALVES { [0x0000_0101, 0x0101_0000] } else { [0x0101_0101, 0] };
+                    for half in 0..if V::HALVES { 2 } else { 1 } {
+                        let mut fours = [0.0; SPAN / 4];
+                        for at in (0..SPAN).step_by(4 * V::LANES) {
+                            let x = V::load_bytes(bytes.add(at).cast());
+                            let sums = V::dot_low(V::int(0), V::word(halves[half]), x);
+                            V::store(V::to_float(sums), fours.as_mut_ptr().add(at / 4));
+                        }
+                        for (sum, [a, b, c, d]) in sums.iter_mut().zip(fours.as_chunks().0) {
+                            // Whole numbers, of at most sixteen bytes: exact, and within an integer.
+                            sum[half] = ((a + b) + (c + d)).to_int_unchecked();
+                        }
                     }
                     self.correct(tile, token, first + span, &sums[..x.len() / HALF]);
                 }

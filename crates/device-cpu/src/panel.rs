@@ -17,14 +17,14 @@ pub use form::{Form, Large, Raised, Scales, Small, Wide, WithMinimum};
 pub use meet::GROUPS_MAX;
 use meet::{SPANS_MAX, in_turns, meet};
 
-use crate::activation::{self, Activations, Correction, SPAN, Tile};
+use crate::activation::{self, Activations, Corrected, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
     self, Ahead, CHUNK, DIRECT_MAX, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales,
     Scratch, Tiles, offsets, offsets_of_whole,
 };
 use crate::quant::written_out;
-use crate::vector::{Vector, halves_max};
+use crate::vector::{Vector, halves_hold, halves_max};
 
 /// How one storage type becomes a panel.
 pub trait Unpack {
@@ -197,7 +197,7 @@ impl<V: Vector, F: Form> Sink<V> for Place<V, F> {
     #[inline(always)]
     unsafe fn columns(&mut self, index: usize, bytes: V::Bytes) {
         // SAFETY: inside the block by the caller's word.
-        unsafe { V::store_bytes(bytes, self.bytes.add(index * V::LANES * 4)) };
+        unsafe { V::store_bytes(as_multiplied::<V, F>(bytes), self.bytes.add(index * V::LANES * 4)) };
     }
 
     #[inline(always)]
@@ -226,9 +226,10 @@ impl<V: Vector, F: Form> Sink<V> for Place<V, F> {
 pub struct Bytes<U>(PhantomData<U>);
 
 /// The correction that activations need for a storage type.
-pub const fn correction<U: Unpack>() -> Correction {
+pub const fn correction<V: Vector, U: Unpack>() -> Correction {
     assert!(U::Form::MINIMUM == (U::OFFSET == 0), "an offset or a minimum");
-    Correction { group: U::Form::GROUP, offset: U::OFFSET }
+    let in_halves = !U::Form::MINIMUM && in_halves::<V, U::Form>();
+    Correction { group: U::Form::GROUP, offset: U::OFFSET, in_halves }
 }
 
 /// Most columns of a panel of so many vectors of rows.
@@ -238,7 +239,7 @@ const fn columns_max(strips: usize) -> usize {
 
 impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
     type Tiles = Sums<U::Form>;
-    const PACKING: Packing = Packing::Bytes(correction::<U>());
+    const PACKING: Packing = Packing::Bytes(correction::<V, U>());
     const COLUMNS: usize = columns_max(strips::<V, U::Form>());
     // The largest block.
     const COLUMNS_FOR_FEW: usize = 256;
@@ -376,7 +377,7 @@ impl<V: Vector, F: Form> Tiles<V> for Sums<F> {
 
 impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
     type Input = Input;
-    const EIGHT: bool = V::EIGHT;
+    const EIGHT: bool = V::EIGHT && 2 * 8 * strips::<V, F>() <= V::REGISTERS;
 
     #[inline(always)]
     fn input(x: &Activations, packing: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Input {
@@ -387,11 +388,12 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
         let (spans, groups, width) = (columns.len().div_ceil(SPAN), columns.len() / F::GROUP, tile.width);
         // The group as a constant: no division.
         let correction = Correction { group: F::GROUP, ..correction };
-        let (offsets, sums) = x.corrections(correction, tile, columns.start / F::GROUP);
+        let Corrected { offsets, halves, sums } = x.corrections(correction, tile, columns.start / F::GROUP);
         Input {
             values: x.values(tile, columns.start)[first * activation::GROUP..columns.len() * width].as_ptr(),
             scales: x.scales(tile, columns.start / SPAN)[first..spans * width].as_ptr(),
             offsets: offsets[first..groups * width].as_ptr(),
+            halves: halves[first..groups * width].as_ptr(),
             sums: sums[first..groups * width].as_ptr(),
             width,
         }
@@ -525,6 +527,7 @@ pub struct Input {
     values: *const i8,
     scales: *const f32,
     offsets: *const i32,
+    halves: *const i32,
     sums: *const f32,
     /// Tokens of the tile.
     width: usize,
@@ -554,37 +557,14 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
     unsafe {
         let values = input.values.add(block * input.width * activation::GROUP + inside);
         let mut sum = [[V::int(0); T]; R];
-        for t in 0..T {
-            let begun = begun::<V, F>(input, number * input.width + t);
-            for r in 0..R {
-                sum[r][t] = begun;
-            }
-        }
         for first in (0..F::GROUP / 4).step_by(const { run::<V, F>() }) {
-            let mut few = if in_halves::<V, F>() { [[V::int(0); T]; R] } else { sum };
-            // The weights of four columns meet all tokens before the next: many sums that do not wait for each other.
-            for four in first..first + const { run::<V, F>() } {
-                let mut weights = [V::byte(0); R];
-                for r in 0..R {
-                    let column = r * columns + number * F::GROUP + four * 4;
-                    weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
-                    if F::WIDE && V::SIGNED {
-                        weights[r] = V::xor(weights[r], V::byte(0x80));
-                    }
-                }
-                for t in 0..T {
-                    let x = V::word(values.add(t * activation::GROUP + four * 4).cast::<u32>().read_unaligned());
-                    for r in 0..R {
-                        few[r][t] = dot::<V, F>(few[r][t], weights[r], x);
-                    }
-                }
-            }
+            let few = products::<V, F, R, T>(columns, panel, input, (number, first), values);
             for r in 0..R {
                 for t in 0..T {
-                    sum[r][t] = if in_halves::<V, F>() {
-                        V::add_ints(sum[r][t], V::halves_added(few[r][t]))
-                    } else {
-                        few[r][t]
+                    sum[r][t] = match in_halves::<V, F>() {
+                        true if first == 0 => V::halves_added(few[r][t]),
+                        true => V::add_ints(sum[r][t], V::halves_added(few[r][t])),
+                        false => few[r][t],
                     };
                 }
             }
@@ -602,6 +582,45 @@ unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
                 partial[r][t].add::<F>(index, sums, (sum[r][t], scale, minimum));
             }
         }
+    }
+}
+
+/// The products of a [run](run) of columns of group number `number`, from its four columns number `first` on, whose activations are `values`.
+///
+/// # Safety
+/// As [`group`].
+#[inline(always)]
+unsafe fn products<V: Vector, F: Form, const R: usize, const T: usize>(
+    columns: usize,
+    panel: &Panel,
+    input: &Input,
+    (number, first): (usize, usize),
+    values: *const i8,
+) -> [[V::Int; T]; R] {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let mut sum = [[V::int(0); T]; R];
+        for t in 0..T {
+            let begun = run_begun::<V, F>(input, number * input.width + t);
+            for r in 0..R {
+                sum[r][t] = begun;
+            }
+        }
+        // The weights of four columns meet all tokens before the next: many sums that do not wait for each other.
+        for four in first..first + const { run::<V, F>() } {
+            let mut weights = [V::byte(0); R];
+            for r in 0..R {
+                let column = r * columns + number * F::GROUP + four * 4;
+                weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
+            }
+            for t in 0..T {
+                let x = V::word(values.add(t * activation::GROUP + four * 4).cast::<u32>().read_unaligned());
+                for r in 0..R {
+                    sum[r][t] = dot::<V, F>(sum[r][t], weights[r], x);
+                }
+            }
+        }
+        sum
     }
 }
 
@@ -624,6 +643,31 @@ unsafe fn begun<V: Vector, F: Form>(input: &Input, index: usize) -> V::Int {
     }
 }
 
+/// The same of a sum of a [run](run): in halves where it is of sixteen bits.
+///
+/// # Safety
+/// As [`begun`].
+#[inline(always)]
+unsafe fn run_begun<V: Vector, F: Form>(input: &Input, index: usize) -> V::Int {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        if !in_halves::<V, F>() {
+            return begun::<V, F>(input, index);
+        }
+        V::int(if F::MINIMUM { 0 } else { *input.halves.add(index) })
+    }
+}
+
+/// The bytes as products take them, of weights that were unpacked.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn as_multiplied<V: Vector, F: Form>(bytes: V::Bytes) -> V::Bytes {
+    // SAFETY: the caller's contract is the same.
+    unsafe { if F::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes } }
+}
+
 /// Whether products of weights of a few columns are added up in sixteen bits.
 const fn in_halves<V: Vector, F: Form>() -> bool {
     V::HALVES && halves_max(F::MOST) > 1
@@ -634,10 +678,12 @@ const fn strips<V: Vector, F: Form>() -> usize {
     if in_halves::<V, F>() { V::STRIPS_IN_HALVES } else { V::STRIPS }
 }
 
-/// Products of four columns that are added up before the sum is that of the group.
+/// Products of four columns that are added up before the sum is that of the group: all of them where the sum begins with what makes up for
+/// weights that were raised.
 const fn run<V: Vector, F: Form>() -> usize {
     let (fours, most) = (F::GROUP / 4, halves_max(F::MOST));
-    if in_halves::<V, F>() && most < fours { most } else { fours }
+    assert!(F::MINIMUM || !in_halves::<V, F>() || halves_hold(F::GROUP, (F::MOST as usize).div_ceil(2)), "a group");
+    if in_halves::<V, F>() && F::MINIMUM && most < fours { most } else { fours }
 }
 
 /// The quickest product for the bytes of `F`: signed where they are wide and that suits the instruction set. Where sums are

@@ -21,7 +21,7 @@ pub unsafe trait Vector: Copy {
     const TOKENS: usize;
     /// Registers.
     const REGISTERS: usize;
-    /// Whether the integer kernel takes eight instead where they are the last and the registers have no room for as many.
+    /// Whether the integer kernel takes eight instead where they are the last and half of the registers have room for their sums.
     const EIGHT: bool;
     /// Whether [`Self::dot_signed`] is quicker than [`Self::dot`].
     const SIGNED: bool;
@@ -279,6 +279,13 @@ pub enum Blocks {
 pub const fn halves_max(most: u8) -> usize {
     // Two products a half; the signed byte is -128 at the worst.
     i16::MAX as usize / (2 * 128 * most as usize)
+}
+
+/// Whether two sums of sixteen bits hold those of a whole group of so many weights times signed bytes from -127 on, where weights were raised by
+/// `magnitude` at most, which is that of the largest, and the sum begins with what makes up for it: what was added is the weights as they were
+/// times the bytes then, and what was not is as much as the largest times them.
+pub const fn halves_hold(group: usize, magnitude: usize) -> bool {
+    group / 2 * magnitude * 127 <= i16::MAX as usize
 }
 
 /// A number as it is stored, in memory of any alignment.

@@ -5,7 +5,7 @@
 //! then may hold a scale and two codes: a few tokens meet it with zeros where the scale stands; for more of them, and in a panel, two such words
 //! become one.
 
-use super::{Form, Input, Partial, Scales, Sink, Unpack, begun, dot};
+use super::{Form, Input, Partial, Scales, Sink, Unpack, as_multiplied, begun, dot};
 use crate::activation::{self, SPAN};
 use crate::product::{Ahead, LANES_MAX, LINE};
 use crate::quant::written_out;
@@ -117,8 +117,7 @@ pub unsafe fn meet<V: Vector, U: Codes, const T: usize>(
                     let codes = if joins { joined::<V>(before, word) } else { word };
                     for part in 0..if joins && inside == 0 { 0 } else { U::PARTS } {
                         let weights = U::part::<V>(codes, part);
-                        let signed = const { U::Form::WIDE && V::SIGNED };
-                        let weights = if signed { V::xor(weights, V::byte(0x80)) } else { weights };
+                        let weights = as_multiplied::<V, U::Form>(weights);
                         // Where the scale stands beside two codes, zeros.
                         let (weights, code) = match inside {
                             _ if joins => (weights, inside - 4),

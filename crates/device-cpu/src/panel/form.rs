@@ -28,7 +28,7 @@ pub enum Scales {
     Large,
 }
 
-/// Groups of so many values raised to bytes of at most `MOST`.
+/// Groups of so many values raised to bytes of at most `MOST`, of a magnitude of at most half of the next number.
 pub struct Raised<const GROUP: usize, const MOST: u8>;
 
 impl<const GROUP: usize, const MOST: u8> Form for Raised<GROUP, MOST> {

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::{
-    Form, Input, Partial, Scales, Sink, Unpack, begun, dot, has_own_minimums, in_halves, is_whole, run, scale_in,
-    scales,
+    Form, Input, Partial, Scales, Sink, Unpack, as_multiplied, begun, dot, has_own_minimums, in_halves, is_whole, run,
+    run_begun, scale_in, scales,
 };
 use crate::activation::SPAN;
 use crate::product::{Ahead, LANES_MAX, LINE, STREAMS_MAX};
@@ -81,12 +81,15 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
                 V::prefetch(place.cast());
             }
             let x = V::word(self.x.add(index * 4).cast::<u32>().read_unaligned());
-            let weights = if U::Form::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes };
+            let weights = as_multiplied::<V, U::Form>(bytes);
             let sum = self.sums[way].get_unchecked_mut(group).assume_init_mut();
             if in_halves::<V, U::Form>() {
                 let run = const { run::<V, U::Form>() };
                 let few = self.few.get_unchecked_mut(index / run);
-                *few = dot::<V, U::Form>(if index.is_multiple_of(run) { V::int(0) } else { *few }, weights, x);
+                if index.is_multiple_of(run) {
+                    *few = run_begun::<V, U::Form>(self.input, self.first + group);
+                }
+                *few = dot::<V, U::Form>(*few, weights, x);
                 if index % run == run - 1 {
                     *sum = V::add_ints(*sum, V::halves_added(*few));
                     // Where a group is one run, its sum waits in a register as it is.
@@ -116,7 +119,7 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
             }
             let x = V::word(self.x.add((first + behind) * 4).cast::<u32>().read_unaligned());
             let sum = self.turn.get_unchecked_mut(behind * 4 / U::Form::GROUP);
-            let weights = if U::Form::WIDE && V::SIGNED { V::xor(bytes, V::byte(0x80)) } else { bytes };
+            let weights = as_multiplied::<V, U::Form>(bytes);
             *sum = dot::<V, U::Form>(*sum, weights, x);
         }
     }
@@ -189,7 +192,8 @@ pub unsafe fn meet<V: Vector, U: Unpack>(
         let mut block = V::float(1.0);
         if !in_turns::<V, U>() {
             for group in 0..groups {
-                sums[0][group].write(begun::<V, U::Form>(input, number * groups + group));
+                let begun = words_begun::<V, U::Form>(input, number * groups + group);
+                sums[0][group].write(begun);
                 sums[1][group].write(V::int(0));
             }
         }
@@ -247,6 +251,16 @@ pub unsafe fn meet<V: Vector, U: Unpack>(
             }
         }
     }
+}
+
+/// What a sum of whole words starts with: of none, where the sums of a few columns begin in halves with what there is.
+///
+/// # Safety
+/// As [`begun`].
+#[inline(always)]
+unsafe fn words_begun<V: Vector, F: Form>(input: &Input, index: usize) -> V::Int {
+    // SAFETY: the caller's contract is the same.
+    unsafe { if in_halves::<V, F>() { V::int(0) } else { begun::<V, F>(input, index) } }
 }
 
 /// Which of a turn's lines are asked for with the columns so many behind its first.

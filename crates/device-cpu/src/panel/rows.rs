@@ -15,7 +15,9 @@ use std::mem::MaybeUninit;
 use half::f16;
 
 use super::meet::GROUPS_MAX;
-use super::{ByRows, Form, Input, Partial, Scales, Sink, Unpack, begun, dot, in_halves, scale_in, scales};
+use super::{
+    ByRows, Form, Input, Partial, Scales, Sink, Unpack, as_multiplied, begun, dot, in_halves, scale_in, scales,
+};
 use crate::activation::SPAN;
 use crate::product::{LANES_MAX, LINE};
 use crate::quant::written_out;
@@ -162,8 +164,7 @@ unsafe fn add_row<V: Vector, U: Unpack>(
                     place.get_unchecked_mut(row).write(scale);
                 }
             }
-            let weights = U::row::<V>(base, index);
-            let weights = if U::Form::WIDE && V::SIGNED { V::xor(weights, V::byte(0x80)) } else { weights };
+            let weights = as_multiplied::<V, U::Form>(U::row::<V>(base, index));
             let x = V::load_bytes(x.add(index * V::LANES * 4).cast());
             products[index] = dot::<V, U::Form>(V::int(0), weights, x);
         });

@@ -11,6 +11,7 @@ mod speed;
 
 use std::marker::PhantomData;
 
+use half::f16;
 use kauri_arch::{Activation, Linear};
 use kauri_device::{Matrix, Weight};
 use kauri_formats::Quant;
@@ -69,6 +70,12 @@ impl Visitor for Compare<'_> {
                 self.quant.name(),
                 U::Form::MOST
             );
+            let raised = if U::Form::MINIMUM { 0 } else { i32::from(U::Form::MOST.div_ceil(2)) };
+            assert!(
+                raised == 0 || unpacked.bytes.iter().all(|&byte| (i32::from(byte) - U::OFFSET).abs() <= raised),
+                "{}: values over {raised}",
+                self.quant.name(),
+            );
             for lane in 0..count {
                 self.quant.dequantise(&sixteen[lane * U::BYTES..][..U::BYTES], &mut expected);
                 for (column, &expected) in expected.iter().enumerate().filter(|(_, expected)| expected.is_finite()) {
@@ -90,7 +97,9 @@ impl Visitor for Compare<'_> {
 /// Panics unless of each run of columns the first comes before the others and the last behind them: sums of sixteen bits begin and end there.
 fn in_order<U: Unpack>(blocks: &[u8]) {
     let _readable = Readable::blocks(blocks.as_ptr(), U::BYTES, U::BYTES);
-    let mut order = Order { run: halves_max(U::Form::MOST).clamp(1, U::Form::GROUP / 4), come: [0; 64] };
+    let (most, group) = (halves_max(U::Form::MOST), U::Form::GROUP / 4);
+    let run = if U::Form::MINIMUM || most == 1 { most.clamp(1, group) } else { group };
+    let mut order = Order { run, come: [0; 64] };
     // SAFETY: all rows are the first block; `Plain` runs anywhere.
     unsafe { U::unpack::<Plain>(blocks.as_ptr(), &[0; LANES_MAX], &mut order) };
 }
@@ -275,6 +284,39 @@ fn products_equal_sums_in_f64() {
                 let linear = matrix(quant, 17, columns, random);
                 check_product(kernels, &linear, &activations(17, columns, random));
             }
+        }
+    });
+}
+
+/// The largest codes and the smallest, with activations that are the largest of either sign: sums of sixteen bits are as large as they can be.
+#[test]
+fn products_of_the_largest_codes_equal_sums_in_f64() {
+    // Where a block's scales stand in half precision, how many there are, and where those of groups.
+    let places = [
+        (Quant::Q4_0, 0, 1, 0..0),
+        (Quant::Q5_0, 0, 1, 0..0),
+        (Quant::Q6_K, 208, 1, 192..208),
+        (Quant::Q4_K, 0, 2, 4..16),
+    ];
+    for_each_isa(|kernels| {
+        for (quant, scale, count, groups) in places.clone() {
+            let random = &mut Random(29);
+            let mut linear = matrix(quant, 17, 512, random);
+            let mut data = Vec::new();
+            for _ in 0..linear.weight.matrix().data.len() / quant.block_bytes() {
+                let codes = [0x00, 0xff][random.below(2)];
+                let mut block = vec![codes; quant.block_bytes()];
+                block[groups.clone()].fill([0x7f, 0x81][random.below(2)]);
+                block[scale..scale + 2 * count].copy_from_slice(&f16::ONE.to_le_bytes().repeat(count));
+                data.extend(block);
+            }
+            let Matrix { rows, columns, .. } = *linear.weight.matrix();
+            linear.weight = Weight::Matrix(Matrix { quant, rows, columns, data: data.into(), scales: None });
+            let mut x = vec![1.0f32; 7 * columns];
+            x[columns..].iter_mut().for_each(|x| *x = [1.0, -1.0][random.below(2)]);
+            x[columns..2 * columns].iter_mut().step_by(2).for_each(|x| *x = -1.0);
+            check_product(kernels, &linear, &x);
+            check_product(kernels, &linear, &x[..columns]);
         }
     });
 }

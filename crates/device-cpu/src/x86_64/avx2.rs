@@ -43,7 +43,7 @@ unsafe impl<const VNNI: bool> Vector for Avx2<VNNI> {
     const STRIPS_IN_HALVES: usize = 2;
     const TOKENS: usize = if VNNI { 4 } else { 6 };
     const REGISTERS: usize = 16;
-    const EIGHT: bool = false;
+    const EIGHT: bool = !VNNI;
     const SIGNED: bool = !VNNI;
     const HALVES: bool = !VNNI;
     // Of one stream, in the order of memory, an AMD CPU of family 25 brings a fifth more than of four. With VNNI as with AVX-512.

@@ -100,7 +100,8 @@ pub unsafe fn tiles<T: Tiles<Beside>>(product: &Product<'_>, part: &Part, ahead:
 
 impl<U: Unpack> Fill<Beside> for Folded<U> {
     type Tiles = Sums<U::Form>;
-    const PACKING: Packing = Packing::Tiles(if U::Form::MINIMUM { Some(panel::correction::<U>()) } else { None });
+    const PACKING: Packing =
+        Packing::Tiles(if U::Form::MINIMUM { Some(panel::correction::<Beside, U>()) } else { None });
     const COLUMNS: usize = COLUMNS;
     const COLUMNS_FOR_FEW: usize = COLUMNS;
     const FILLING: usize = 3 * product::EVEN;
@@ -253,7 +254,7 @@ impl<'a> Input<'a> {
         let (x, width) = (x.tiles(), tile.width);
         let sums = part.packing.correction().map_or(&[][..], |correction| {
             assert_eq!(correction.group, F::GROUP, "corrections of another form");
-            &x.corrections(correction, tile, part.start / F::GROUP).1[..part.columns / F::GROUP * width]
+            &x.corrections(correction, tile, part.start / F::GROUP).sums[..part.columns / F::GROUP * width]
         });
         Self {
             rows: x.rows(tile, part.start),

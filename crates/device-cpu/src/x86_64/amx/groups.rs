@@ -89,7 +89,8 @@ unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut S
 
 impl<U: Unpack> Fill<Beside> for Signed<U> {
     type Tiles = Sums<U::Form>;
-    const PACKING: Packing = Packing::Tiles(if U::Form::MINIMUM { Some(panel::correction::<U>()) } else { None });
+    const PACKING: Packing =
+        Packing::Tiles(if U::Form::MINIMUM { Some(panel::correction::<Beside, U>()) } else { None });
     const COLUMNS: usize = COLUMNS;
     const COLUMNS_FOR_FEW: usize = COLUMNS;
     const FILLING: usize = product::EVEN;
