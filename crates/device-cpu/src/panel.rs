@@ -233,14 +233,14 @@ pub const fn correction<V: Vector, U: Unpack>() -> Correction {
 }
 
 /// Most columns of a panel of so many vectors of rows.
-const fn columns_max(strips: usize) -> usize {
-    CHUNK / strips
+const fn columns_max<V: Vector>(strips: usize) -> usize {
+    CHUNK * LANES_MAX / (strips * V::LANES)
 }
 
 impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {
     type Tiles = Sums<U::Form>;
     const PACKING: Packing = Packing::Bytes(correction::<V, U>());
-    const COLUMNS: usize = columns_max(strips::<V, U::Form>());
+    const COLUMNS: usize = columns_max::<V>(strips::<V, U::Form>());
     // The largest block.
     const COLUMNS_FOR_FEW: usize = 256;
     const FILLING: usize = product::EVEN;
@@ -381,7 +381,7 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
 
     #[inline(always)]
     fn input(x: &Activations, packing: Packing, columns: Range<usize>, tile: Tile, first: usize) -> Input {
-        const { assert!(columns_max(strips::<V, F>()).is_multiple_of(SPAN), "parts of whole spans") };
+        const { assert!(columns_max::<V>(strips::<V, F>()).is_multiple_of(SPAN), "parts of whole spans") };
         let correction = packing.correction().expect("weights become bytes");
         assert_eq!(correction.group, F::GROUP, "corrections of another form");
         let x = x.bytes();
@@ -606,21 +606,53 @@ unsafe fn products<V: Vector, F: Form, const R: usize, const T: usize>(
                 sum[r][t] = begun;
             }
         }
-        // The weights of four columns meet all tokens before the next: many sums that do not wait for each other.
-        for four in first..first + const { run::<V, F>() } {
-            let mut weights = [V::byte(0); R];
-            for r in 0..R {
-                let column = r * columns + number * F::GROUP + four * 4;
-                weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
-            }
-            for t in 0..T {
-                let x = V::word(values.add(t * activation::GROUP + four * 4).cast::<u32>().read_unaligned());
-                for r in 0..R {
-                    sum[r][t] = dot::<V, F>(sum[r][t], weights[r], x);
+        if const { in_halves::<V, F>() && run::<V, F>() <= 4 } {
+            written_out!(index in [0, 1, 2, 3] {
+                if index < const { run::<V, F>() } {
+                    add_four::<V, F, R, T>(columns, panel, (number, first + index), values, &mut sum);
+                    // What the next four need is not read before: there are registers for sums, and few others.
+                    for r in 0..R {
+                        for t in 0..T {
+                            sum[r][t] = V::settled(sum[r][t]);
+                        }
+                    }
                 }
-            }
+            });
+            return sum;
+        }
+        for four in first..first + const { run::<V, F>() } {
+            add_four::<V, F, R, T>(columns, panel, (number, four), values, &mut sum);
         }
         sum
+    }
+}
+
+/// Adds the products of the four columns number `four` of group number `number`, whose activations are `values`. They meet all tokens before the
+/// next: many sums that do not wait for each other.
+///
+/// # Safety
+/// As [`group`].
+#[inline(always)]
+unsafe fn add_four<V: Vector, F: Form, const R: usize, const T: usize>(
+    columns: usize,
+    panel: &Panel,
+    (number, four): (usize, usize),
+    values: *const i8,
+    sum: &mut [[V::Int; T]; R],
+) {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let mut weights = [V::byte(0); R];
+        for r in 0..R {
+            let column = r * columns + number * F::GROUP + four * 4;
+            weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
+        }
+        for t in 0..T {
+            let x = V::word(values.add(t * activation::GROUP + four * 4).cast::<u32>().read_unaligned());
+            for r in 0..R {
+                sum[r][t] = dot::<V, F>(sum[r][t], weights[r], x);
+            }
+        }
     }
 }
 
