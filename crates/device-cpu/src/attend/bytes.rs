@@ -24,7 +24,7 @@ use crate::cache::bytes::{BLOCK, BLOCKS, Bytes, PART, Packed, Rounding, TOGETHER
 use crate::cache::{Places, SIDE};
 use crate::foresight;
 use crate::product::LINE;
-use crate::vector::{self, Vector};
+use crate::vector::{self, Vector, halves_max};
 
 /// Neighbouring positions whose weights share a scale.
 pub(super) const GROUP: usize = 32;
@@ -48,7 +48,7 @@ pub struct Scratch {
     pub(super) scales: Vec<f32>,
     /// (rows, blocks): what a product starts from, so that what stands for zero in keys counts as zero.
     pub(super) starts: Vec<i32>,
-    /// (rows, segment): weights as bytes.
+    /// (rows, segment): weights as bytes; where products are [of halves](of_halves), their low halves, and the high ones behind those of all rows.
     weights: Vec<u8>,
     /// The largest score of each group, minus infinity where nothing is seen: (rows, groups and as many again).
     pub(super) most: [[f32; SIDE]; ROWS],
@@ -64,7 +64,7 @@ impl Scratch {
             queries: Aligned::new(ROWS * width),
             scales: vec![0.0; ROWS * width / BLOCK],
             starts: vec![0; ROWS * width / BLOCK],
-            weights: vec![0; ROWS * SEGMENT],
+            weights: vec![0; 2 * ROWS * SEGMENT],
             most: [[f32::NEG_INFINITY; SIDE]; ROWS],
             steps: [[0.0; SIDE]; ROWS],
         }
@@ -291,6 +291,7 @@ pub unsafe fn segment<V: Vector, P: Packed>(
             let (group, mut row) = ((groups[index], index), 0);
             while row < count {
                 row += match count - row {
+                    8.. if const { of_halves::<V>() } => score::<V, P, 8, 1>(task, row, group, scratch, (cache, next)),
                     8.. if const { !has_many::<V>() } => score::<V, P, 8, 2>(task, row, group, scratch, (cache, next)),
                     4.. => score::<V, P, 4, 2>(task, row, group, scratch, (cache, next)),
                     2.. if const { V::ROW_BY_ROW } => score::<V, P, 2, 1>(task, row, group, scratch, (cache, next)),
@@ -318,9 +319,17 @@ pub unsafe fn segment<V: Vector, P: Packed>(
             next.ask_for_values::<P>(2 * count + row);
             soften::<V>(row, groups, scratch, cache);
         }
+        if const { of_halves::<V>() } {
+            for row in 0..count {
+                halve::<V>(row, groups, scratch);
+            }
+        }
         let mut row = 0;
         while row < count {
             row += match count - row {
+                6.. if const { of_halves::<V>() } => mix::<V, P, 3, 2>(row, groups, scratch, (cache, next)),
+                2.. if const { of_halves::<V>() } => mix::<V, P, 2, 2>(row, groups, scratch, (cache, next)),
+                _ if const { of_halves::<V>() } => mix::<V, P, 1, 4>(row, groups, scratch, (cache, next)),
                 8.. if const { !has_many::<V>() } => mix::<V, P, 8, 2>(row, groups, scratch, (cache, next)),
                 4.. if const { !has_many::<V>() } => mix::<V, P, 4, 4>(row, groups, scratch, (cache, next)),
                 4.. => mix::<V, P, 4, 2>(row, groups, scratch, (cache, next)),
@@ -336,6 +345,13 @@ pub unsafe fn segment<V: Vector, P: Packed>(
 /// numbers lie in memory anyway, and what is read for more rows at a time is read less often.
 const fn has_many<V: Vector>() -> bool {
     V::REGISTERS >= 32
+}
+
+/// Whether weights meet values in two halves of four bits: sixteen bits hold the sum of a group's products with either, and of whole bytes not
+/// even that of two (docs/log.md, "Attention with AVX2").
+const fn of_halves<V: Vector>() -> bool {
+    assert!(GROUP <= 4 * halves_max(15), "a group's products");
+    V::HALVES
 }
 
 /// The scores of `R` queries from `row` on with a group, number `index` of those that are computed, whoever sees it: with the logarithms of
@@ -546,6 +562,26 @@ unsafe fn soften<V: Vector>(row: usize, groups: &[Group], scratch: &mut super::S
     }
 }
 
+/// Takes the bytes of a row's weights apart.
+///
+/// # Safety
+/// As [`segment`].
+#[inline(always)]
+unsafe fn halve<V: Vector>(row: usize, groups: &[Group], scratch: &mut super::Scratch) {
+    let (low, high) = scratch.bytes.weights.split_at_mut(ROWS * SEGMENT);
+    let (low, high) = (&mut low[row * SEGMENT..][..SEGMENT], &mut high[row * SEGMENT..][..SEGMENT]);
+    for group in groups {
+        for at in (group.number * GROUP..(group.number + 1) * GROUP).step_by(V::LANES * 4) {
+            // SAFETY: whole vectors of both rows.
+            unsafe {
+                let both = V::load_bytes(low[at..][..V::LANES * 4].as_ptr());
+                V::store_bytes(V::and(both, V::byte(15)), low[at..].as_mut_ptr());
+                V::store_bytes(V::and(V::shift_right::<4>(both), V::byte(15)), high[at..].as_mut_ptr());
+            }
+        }
+    }
+}
+
 /// What the values of some groups add up to for `R` rows from `row` on; `C` vectors at a time. Gives back `R`.
 ///
 /// # Safety
@@ -586,7 +622,8 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
     let width = cache.blocks * BLOCK;
     // Bytes from four tokens to the next four, and from block to block.
     let (apart, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
-    let weights = &scratch.bytes.weights[row * SEGMENT..][..R * SEGMENT];
+    let parts = const { if of_halves::<V>() { 2 } else { 1 } };
+    let weights = &scratch.bytes.weights[row * SEGMENT..][..((parts - 1) * ROWS + R) * SEGMENT];
     assert!(!cfg!(test) || (row + R - 1) * width + start + C * V::LANES <= scratch.part.values.len());
     // Not known to the compiler, which otherwise unrolls the loop over them, computes row after row and runs out of registers.
     let fours = black_box(SIDE / TOGETHER);
@@ -594,7 +631,7 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
     unsafe {
         let mut sums = [[V::float(0.0); C]; R];
         for (index, group) in groups.iter().enumerate() {
-            let mut products = [[V::int(0); C]; R];
+            let mut products = [[[V::int(0); C]; R]; 2];
             let own = group.begins(cache.values, cache.blocks * P::BYTES);
             let asked = next.values::<P>(index, own);
             for half in 0..2 {
@@ -612,9 +649,16 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
                         values[c] = P::values::<V>(from.add(place), channel % BLOCK);
                     }
                     for r in 0..R {
-                        let weights = word::<V>(weights.add(r * SEGMENT + four * TOGETHER));
-                        for c in 0..C {
-                            products[r][c] = V::dot(products[r][c], weights, values[c]);
+                        for part in 0..parts {
+                            let weights = word::<V>(weights.add((part * ROWS + r) * SEGMENT + four * TOGETHER));
+                            for c in 0..C {
+                                let sum = &mut products[part][r][c];
+                                *sum = if const { of_halves::<V>() } {
+                                    V::dot_halves(*sum, weights, values[c])
+                                } else {
+                                    V::dot(*sum, weights, values[c])
+                                };
+                            }
                         }
                     }
                 }
@@ -622,7 +666,14 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
             for r in 0..R {
                 let step = V::float(scratch.bytes.steps[row + r][group.number]);
                 for c in 0..C {
-                    sums[r][c] = V::mul_add(V::to_float(products[r][c]), step, sums[r][c]);
+                    // Exact, like the sum of whole bytes.
+                    let product = if const { of_halves::<V>() } {
+                        let low = V::to_float(V::halves_added(products[0][r][c]));
+                        V::mul_add(V::to_float(V::halves_added(products[1][r][c])), V::float(16.0), low)
+                    } else {
+                        V::to_float(products[0][r][c])
+                    };
+                    sums[r][c] = V::mul_add(product, step, sums[r][c]);
                 }
             }
         }
