@@ -536,6 +536,12 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
     task.end(tile, scratch);
 }
 
+/// Whether the registers have room for sixteen sums beside what is multiplied. Where they have not, a sum that lies in memory waits there longer
+/// between two products than a few registers' sums take for all of them.
+const fn has_many<V: Vector>() -> bool {
+    V::REGISTERS >= 32
+}
+
 /// The lanes of a vector of scores, whose first is of `position`, that a row sees: the first and the last.
 #[inline(always)]
 fn lanes(seen: &Range<usize>, position: usize, lanes: usize) -> (i32, i32) {

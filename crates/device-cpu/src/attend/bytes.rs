@@ -18,7 +18,7 @@ use std::f32::consts::{LN_2, LOG2_E};
 use std::hint::black_box;
 use std::ops::Range;
 
-use super::{ROWS, SEGMENT, Task, Tile, lanes};
+use super::{ROWS, SEGMENT, Task, Tile, has_many, lanes};
 use crate::aligned::Aligned;
 use crate::cache::bytes::{BLOCK, BLOCKS, Bytes, PART, Packed, Rounding, TOGETHER, Vectors, part};
 use crate::cache::{Places, SIDE};
@@ -339,12 +339,6 @@ pub unsafe fn segment<V: Vector, P: Packed>(
             };
         }
     }
-}
-
-/// Whether the registers have room for eight sums of products and eight sums of numbers beside what is multiplied. Where they have not, sums of
-/// numbers lie in memory anyway, and what is read for more rows at a time is read less often.
-const fn has_many<V: Vector>() -> bool {
-    V::REGISTERS >= 32
 }
 
 /// Whether weights meet values in two halves of four bits: sixteen bits hold the sum of a group's products with either, and of whole bytes not

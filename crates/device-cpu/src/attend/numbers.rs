@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ROWS, SEGMENT, Scratch, Task, Tile, lanes, padded};
+use super::{ROWS, SEGMENT, Scratch, Task, Tile, has_many, lanes, padded};
 use crate::cache::{Numbers, SIDE};
 use crate::vector::{self, Stored, Vector};
 
@@ -33,7 +33,12 @@ pub unsafe fn segment<V: Vector, E: Stored>(
             while row < count {
                 row += match count - row {
                     _ if cache.rows.is_some() => score_rows::<V, E>(task, tile, row, position, last, scratch, cache),
-                    8.. => score::<V, E, 8>(task, tile, row, position, last, scratch, cache),
+                    8.. if const { has_many::<V>() } => {
+                        score::<V, E, 8>(task, tile, row, position, last, scratch, cache)
+                    }
+                    6.. if const { !has_many::<V>() } => {
+                        score::<V, E, 6>(task, tile, row, position, last, scratch, cache)
+                    }
                     4.. => score::<V, E, 4>(task, tile, row, position, last, scratch, cache),
                     2.. => score::<V, E, 2>(task, tile, row, position, last, scratch, cache),
                     _ => score::<V, E, 1>(task, tile, row, position, last, scratch, cache),
@@ -51,8 +56,13 @@ pub unsafe fn segment<V: Vector, E: Stored>(
         let (vectors, mut vector) = (width / V::LANES, 0);
         while vector < vectors {
             vector += match (count, vectors - vector) {
+                (4.., 2..) if const { !has_many::<V>() } => {
+                    channels::<V, E, 2>(task, tile, &range, vector, scratch, cache)
+                }
                 (8.., 2..) => channels::<V, E, 2>(task, tile, &range, vector, scratch, cache),
-                (4.., 4..) => channels::<V, E, 4>(task, tile, &range, vector, scratch, cache),
+                (4.., 4..) if const { has_many::<V>() } => {
+                    channels::<V, E, 4>(task, tile, &range, vector, scratch, cache)
+                }
                 (..4, 8..) => channels::<V, E, 8>(task, tile, &range, vector, scratch, cache),
                 _ => channels::<V, E, 1>(task, tile, &range, vector, scratch, cache),
             };
@@ -79,7 +89,12 @@ unsafe fn channels<V: Vector, E: Stored, const C: usize>(
         // never asked for: eight vectors of at most three rows.
         unsafe {
             row += match count - row {
-                8.. if C <= 2 => weigh::<V, E, 8, C>(task, tile, row, range, start, scratch, cache),
+                8.. if C <= 2 && const { has_many::<V>() } => {
+                    weigh::<V, E, 8, C>(task, tile, row, range, start, scratch, cache)
+                }
+                6.. if C <= 2 && const { !has_many::<V>() } => {
+                    weigh::<V, E, 6, C>(task, tile, row, range, start, scratch, cache)
+                }
                 4.. if C <= 4 => weigh::<V, E, 4, C>(task, tile, row, range, start, scratch, cache),
                 2.. => weigh::<V, E, 2, C>(task, tile, row, range, start, scratch, cache),
                 _ => weigh::<V, E, 1, C>(task, tile, row, range, start, scratch, cache),
