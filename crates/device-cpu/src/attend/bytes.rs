@@ -32,6 +32,9 @@ pub(super) const GROUP: usize = 32;
 pub(super) const GROUPS: usize = SEGMENT / GROUP;
 /// Rows that are few: what they read next is asked for.
 const FEW: usize = 4;
+/// As many rows and more take values in halves: fewer sums have room at once then, so that values are read in more turns, which costs a few
+/// rows that read them from memory more than it gives (docs/log.md, "Sums that go to memory and back").
+const HALVES_MIN: usize = 6;
 /// The logarithm of 255 to the base of two: a group's largest weight becomes 255.
 const LOG2_255: f32 = 7.994_353_4;
 
@@ -48,7 +51,8 @@ pub struct Scratch {
     pub(super) scales: Vec<f32>,
     /// (rows, blocks): what a product starts from, so that what stands for zero in keys counts as zero.
     pub(super) starts: Vec<i32>,
-    /// (rows, segment): weights as bytes; where products are [of halves](of_halves), their low halves, and the high ones behind those of all rows.
+    /// (rows, segment): weights as bytes; behind those of all rows their low halves, and then the high ones, where products are
+    /// [of halves](of_halves).
     weights: Vec<u8>,
     /// The largest score of each group, minus infinity where nothing is seen: (rows, groups and as many again).
     pub(super) most: [[f32; SIDE]; ROWS],
@@ -64,7 +68,7 @@ impl Scratch {
             queries: Aligned::new(ROWS * width),
             scales: vec![0.0; ROWS * width / BLOCK],
             starts: vec![0; ROWS * width / BLOCK],
-            weights: vec![0; 2 * ROWS * SEGMENT],
+            weights: vec![0; 3 * ROWS * SEGMENT],
             most: [[f32::NEG_INFINITY; SIDE]; ROWS],
             steps: [[0.0; SIDE]; ROWS],
         }
@@ -319,7 +323,8 @@ pub unsafe fn segment<V: Vector, P: Packed>(
             next.ask_for_values::<P>(2 * count + row);
             soften::<V>(row, groups, scratch, cache);
         }
-        if const { of_halves::<V>() } {
+        let in_halves = const { of_halves::<V>() } && count >= HALVES_MIN;
+        if in_halves {
             for row in 0..count {
                 halve::<V>(row, groups, scratch);
             }
@@ -327,15 +332,15 @@ pub unsafe fn segment<V: Vector, P: Packed>(
         let mut row = 0;
         while row < count {
             row += match count - row {
-                6.. if const { of_halves::<V>() } => mix::<V, P, 3, 2>(row, groups, scratch, (cache, next)),
-                2.. if const { of_halves::<V>() } => mix::<V, P, 2, 2>(row, groups, scratch, (cache, next)),
-                _ if const { of_halves::<V>() } => mix::<V, P, 1, 4>(row, groups, scratch, (cache, next)),
-                8.. if const { !has_many::<V>() } => mix::<V, P, 8, 2>(row, groups, scratch, (cache, next)),
-                4.. if const { !has_many::<V>() } => mix::<V, P, 4, 4>(row, groups, scratch, (cache, next)),
-                4.. => mix::<V, P, 4, 2>(row, groups, scratch, (cache, next)),
-                2.. if const { !has_many::<V>() } => mix::<V, P, 2, 8>(row, groups, scratch, (cache, next)),
-                2.. => mix::<V, P, 2, 4>(row, groups, scratch, (cache, next)),
-                _ => mix::<V, P, 1, 8>(row, groups, scratch, (cache, next)),
+                3.. if in_halves => mix::<V, P, 3, 2, true>(row, groups, scratch, (cache, next)),
+                2.. if in_halves => mix::<V, P, 2, 2, true>(row, groups, scratch, (cache, next)),
+                _ if in_halves => mix::<V, P, 1, 4, true>(row, groups, scratch, (cache, next)),
+                8.. if const { !has_many::<V>() } => mix::<V, P, 8, 2, false>(row, groups, scratch, (cache, next)),
+                4.. if const { !has_many::<V>() } => mix::<V, P, 4, 4, false>(row, groups, scratch, (cache, next)),
+                4.. => mix::<V, P, 4, 2, false>(row, groups, scratch, (cache, next)),
+                2.. if const { !has_many::<V>() } => mix::<V, P, 2, 8, false>(row, groups, scratch, (cache, next)),
+                2.. => mix::<V, P, 2, 4, false>(row, groups, scratch, (cache, next)),
+                _ => mix::<V, P, 1, 8, false>(row, groups, scratch, (cache, next)),
             };
         }
     }
@@ -562,13 +567,15 @@ unsafe fn soften<V: Vector>(row: usize, groups: &[Group], scratch: &mut super::S
 /// As [`segment`].
 #[inline(always)]
 unsafe fn halve<V: Vector>(row: usize, groups: &[Group], scratch: &mut super::Scratch) {
-    let (low, high) = scratch.bytes.weights.split_at_mut(ROWS * SEGMENT);
+    let (whole, halves) = scratch.bytes.weights.split_at_mut(ROWS * SEGMENT);
+    let (low, high) = halves.split_at_mut(ROWS * SEGMENT);
+    let whole = &whole[row * SEGMENT..][..SEGMENT];
     let (low, high) = (&mut low[row * SEGMENT..][..SEGMENT], &mut high[row * SEGMENT..][..SEGMENT]);
     for group in groups {
         for at in (group.number * GROUP..(group.number + 1) * GROUP).step_by(V::LANES * 4) {
-            // SAFETY: whole vectors of both rows.
+            // SAFETY: whole vectors of each row.
             unsafe {
-                let both = V::load_bytes(low[at..][..V::LANES * 4].as_ptr());
+                let both = V::load_bytes(whole[at..][..V::LANES * 4].as_ptr());
                 V::store_bytes(V::and(both, V::byte(15)), low[at..].as_mut_ptr());
                 V::store_bytes(V::and(V::shift_right::<4>(both), V::byte(15)), high[at..].as_mut_ptr());
             }
@@ -576,12 +583,12 @@ unsafe fn halve<V: Vector>(row: usize, groups: &[Group], scratch: &mut super::Sc
     }
 }
 
-/// What the values of some groups add up to for `R` rows from `row` on; `C` vectors at a time. Gives back `R`.
+/// What the values of some groups add up to for `R` rows from `row` on; `C` vectors at a time, by whole weights or by their halves. Gives back `R`.
 ///
 /// # Safety
 /// As [`segment`]; the tile has the rows.
 #[inline(always)]
-unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize>(
+unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize, const HALVES: bool>(
     row: usize,
     groups: &[Group],
     scratch: &mut super::Scratch,
@@ -591,11 +598,11 @@ unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize>(
     // SAFETY: the caller's contract is the same; vectors lie inside the width.
     unsafe {
         for vector in (0..vectors / C * C).step_by(C) {
-            mix_channels::<V, P, R, C>(row, groups, vector * V::LANES, scratch, (cache, next));
+            mix_channels::<V, P, R, C, HALVES>(row, groups, vector * V::LANES, scratch, (cache, next));
         }
         let rest = vectors / C * C;
         for vector in rest..vectors {
-            mix_channels::<V, P, R, 1>(row, groups, vector * V::LANES, scratch, (cache, next));
+            mix_channels::<V, P, R, 1, HALVES>(row, groups, vector * V::LANES, scratch, (cache, next));
         }
     }
     R
@@ -606,7 +613,7 @@ unsafe fn mix<V: Vector, P: Packed, const R: usize, const C: usize>(
 /// # Safety
 /// As [`mix`]; the vectors lie inside the width.
 #[inline(always)]
-unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
+unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize, const HALVES: bool>(
     row: usize,
     groups: &[Group],
     start: usize,
@@ -616,8 +623,9 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
     let width = cache.blocks * BLOCK;
     // Bytes from four tokens to the next four, and from block to block.
     let (apart, block) = (cache.blocks * P::BYTES * TOGETHER, P::BYTES * TOGETHER);
-    let parts = const { if of_halves::<V>() { 2 } else { 1 } };
-    let weights = &scratch.bytes.weights[row * SEGMENT..][..((parts - 1) * ROWS + R) * SEGMENT];
+    // Whole weights, or the parts behind them.
+    let parts = const { if HALVES { 1..3 } else { 0..1 } };
+    let weights = &scratch.bytes.weights[row * SEGMENT..][..((parts.end - 1) * ROWS + R) * SEGMENT];
     assert!(!cfg!(test) || (row + R - 1) * width + start + C * V::LANES <= scratch.part.values.len());
     // Not known to the compiler, which otherwise unrolls the loop over them, computes row after row and runs out of registers.
     let fours = black_box(SIDE / TOGETHER);
@@ -643,11 +651,11 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
                         values[c] = P::values::<V>(from.add(place), channel % BLOCK);
                     }
                     for r in 0..R {
-                        for part in 0..parts {
+                        for part in parts.clone() {
                             let weights = word::<V>(weights.add((part * ROWS + r) * SEGMENT + four * TOGETHER));
                             for c in 0..C {
-                                let sum = &mut products[part][r][c];
-                                *sum = if const { of_halves::<V>() } {
+                                let sum = &mut products[part - parts.start][r][c];
+                                *sum = if HALVES {
                                     V::dot_halves(*sum, weights, values[c])
                                 } else {
                                     V::dot(*sum, weights, values[c])
@@ -661,7 +669,7 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize>(
                 let step = V::float(scratch.bytes.steps[row + r][group.number]);
                 for c in 0..C {
                     // Exact, like the sum of whole bytes.
-                    let product = if const { of_halves::<V>() } {
+                    let product = if HALVES {
                         let low = V::to_float(V::halves_added(products[0][r][c]));
                         V::mul_add(V::to_float(V::halves_added(products[1][r][c])), V::float(16.0), low)
                     } else {
