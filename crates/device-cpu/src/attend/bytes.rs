@@ -347,7 +347,7 @@ pub unsafe fn segment<V: Vector, P: Packed>(
 }
 
 /// Whether weights meet values in two halves of four bits: sixteen bits hold the sum of a group's products with either, and of whole bytes not
-/// even that of two (docs/log.md, "Attention with AVX2").
+/// even that of two (docs/log.md, "Sums that go to memory and back").
 const fn of_halves<V: Vector>() -> bool {
     assert!(GROUP <= 4 * halves_max(15), "a group's products");
     V::HALVES
