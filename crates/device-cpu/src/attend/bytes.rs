@@ -295,6 +295,7 @@ pub unsafe fn segment<V: Vector, P: Packed>(
             let (group, mut row) = ((groups[index], index), 0);
             while row < count {
                 row += match count - row {
+                    // Measured with AVX2 alone; sixteen sums have no room in its registers.
                     8.. if const { of_halves::<V>() } => score::<V, P, 8, 1>(task, row, group, scratch, (cache, next)),
                     8.. if const { !has_many::<V>() } => score::<V, P, 8, 2>(task, row, group, scratch, (cache, next)),
                     4.. => score::<V, P, 4, 2>(task, row, group, scratch, (cache, next)),
