@@ -606,6 +606,7 @@ unsafe fn products<V: Vector, F: Form, const R: usize, const T: usize>(
                 sum[r][t] = begun;
             }
         }
+        // The compiler writes out a loop over so few by itself, and then reads ahead; of more it leaves the loop, whose sums stay in registers.
         if const { in_halves::<V, F>() && run::<V, F>() <= 4 } {
             written_out!(index in [0, 1, 2, 3] {
                 if index < const { run::<V, F>() } {

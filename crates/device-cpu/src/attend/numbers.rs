@@ -85,8 +85,8 @@ unsafe fn channels<V: Vector, E: Stored, const C: usize>(
 ) -> usize {
     let (count, start, mut row) = (tile.rows.len(), vector * V::LANES, 0);
     while row < count {
-        // SAFETY: the caller's contract is the same, and the tile has as many rows. More sums than there are registers are
-        // never asked for: eight vectors of at most three rows.
+        // SAFETY: the caller's contract is the same, and the tile has as many rows. More than sixteen
+        // sums are never asked for: eight vectors of two rows at most, which read values from memory in one turn.
         unsafe {
             row += match count - row {
                 8.. if C <= 2 && const { has_many::<V>() } => {
