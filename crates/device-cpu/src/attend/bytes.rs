@@ -17,6 +17,7 @@ use half::f16;
 use std::f32::consts::{LN_2, LOG2_E};
 use std::hint::black_box;
 use std::ops::Range;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::{ROWS, SEGMENT, Task, Tile, has_many, lanes};
 use crate::aligned::Aligned;
@@ -194,7 +195,7 @@ impl<'a> Next<'a> {
     /// Asks for the values of the sixteen positions number `sixteen`, if there are so many: while keys are done with and values not begun,
     /// memory would rest.
     #[inline(always)]
-    fn ask_for_values<P: Packed>(&self, sixteen: usize) {
+    pub(super) fn ask_for_values<P: Packed>(&self, sixteen: usize) {
         let each = self.cache.blocks * P::BYTES;
         if let Some(group) = self.groups[..self.count].get(sixteen / 2) {
             let start = group.begins(self.cache.values, each)[sixteen % 2];
@@ -406,6 +407,11 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize, const W: usize>
                         // Of each half of a group, or of one of them twice.
                         for vector in 0..W {
                             V::prefetch(asked[(side + vector * V::LANES) / SIDE].wrapping_add(line).cast());
+                        }
+                        // The compiler would ask for a block's lines behind its products, all at once, and what is loaded next would wait
+                        // for places for lines (docs/log.md, "Asks where they were written").
+                        if const { R <= 2 && !V::ROW_BY_ROW } {
+                            compiler_fence(Ordering::SeqCst);
                         }
                     }
                     let mut of_keys = [V::byte(0); W];

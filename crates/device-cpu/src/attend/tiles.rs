@@ -168,7 +168,7 @@ unsafe fn of_segment<P: Packed>(
                 while row < count {
                     row += match count - row {
                         4.. => bytes::score::<Beside, P, 4, 2>(task, row, group, scratch, (cache, next)),
-                        2.. => bytes::score::<Beside, P, 2, 2>(task, row, group, scratch, (cache, next)),
+                        2.. => bytes::score::<Beside, P, 2, 1>(task, row, group, scratch, (cache, next)),
                         _ => bytes::score::<Beside, P, 1, 2>(task, row, group, scratch, (cache, next)),
                     };
                 }
@@ -176,6 +176,7 @@ unsafe fn of_segment<P: Packed>(
         }
         // Step by step for all rows: what one step of a row waits for is done while others are.
         for row in 0..count {
+            next.ask_for_values::<P>(row);
             let changes = task.attention.soft_cap.is_some() || !is_seen(&scratch.seen[row], groups);
             if changes {
                 bytes::mask::<Beside>(task, row, groups, scratch, cache);
@@ -189,6 +190,7 @@ unsafe fn of_segment<P: Packed>(
             }
         }
         for row in 0..count {
+            next.ask_for_values::<P>(count + row);
             weigh(row, groups, scratch, cache);
         }
         if count >= ENOUGH {
