@@ -169,7 +169,7 @@ unsafe fn of_segment<P: Packed>(
                     row += match count - row {
                         4.. => bytes::score::<Beside, P, 4, 2>(task, row, group, scratch, (cache, next)),
                         2.. => bytes::score::<Beside, P, 2, 1>(task, row, group, scratch, (cache, next)),
-                        _ => bytes::score::<Beside, P, 1, 2>(task, row, group, scratch, (cache, next)),
+                        _ => bytes::score::<Beside, P, 1, 1>(task, row, group, scratch, (cache, next)),
                     };
                 }
             }
