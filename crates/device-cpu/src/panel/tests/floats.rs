@@ -11,10 +11,20 @@ use crate::detect::{Kernels, Packing};
 
 /// A matrix of random weights and the numbers that it holds.
 fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> (Linear<Weight>, Vec<f32>) {
+    scaled(quant, (rows, columns), 1.0, random)
+}
+
+/// The same, so many times as large.
+fn scaled(
+    quant: Quant,
+    (rows, columns): (usize, usize),
+    scale: f32,
+    random: &mut Random,
+) -> (Linear<Weight>, Vec<f32>) {
     let mut data = Vec::new();
     let mut weights = Vec::new();
     for _ in 0..rows * columns {
-        let weight = random.normal();
+        let weight = random.normal() * scale;
         match quant {
             Quant::F16 => {
                 data.extend(f16::from_f32(weight).to_le_bytes());
@@ -79,6 +89,29 @@ fn products_of_pairs_equal_sums_of_rounded_activations_in_any_batch() {
             for (rows, columns, tokens) in SIZES {
                 let (linear, weights) = matrix(quant, rows, columns, random);
                 check(kernels, &linear, &weights, &activations(tokens, columns, random));
+            }
+        }
+    });
+}
+
+/// Products and sums on both sides of the smallest number that has all of its digits: some instructions take those below for zeros.
+#[test]
+fn products_of_the_smallest_numbers_are_the_same_in_any_batch() {
+    const SMALL: f32 = 1.0 / (1_u64 << 63) as f32;
+    for_each_isa(|kernels| {
+        let random = &mut Random(8);
+        for (rows, columns, tokens) in [(64, 1024, 2), (33, 2112, 5), (96, 96, 17)] {
+            let (linear, _) = scaled(Quant::BF16, (rows, columns), SMALL, random);
+            let x: Vec<f32> = activations(tokens, columns, random).into_iter().map(|x| x * SMALL).collect();
+            for kernels in [kernels, kernels.rounding()] {
+                let out = multiply(kernels, &linear, &x, 1);
+                for (token, x) in x.chunks_exact(columns).enumerate() {
+                    for (row, alone) in multiply(kernels, &linear, x, 1).into_iter().enumerate() {
+                        let (found, name) = (out[token * rows + row], kernels.isa().name());
+                        let at = format!("{name}, {rows}x{columns}, token {token}, row {row}: {found:e}, {alone:e}");
+                        assert_eq!(found.to_bits(), alone.to_bits(), "{at}");
+                    }
+                }
             }
         }
     });
