@@ -355,6 +355,16 @@ const fn of_halves<V: Vector>() -> bool {
     V::HALVES
 }
 
+/// Keeps what is asked for before from being moved behind what is multiplied after, where `R` rows are few: the compiler would ask for all lines of
+/// a block at once, and what is loaded next would wait for places for lines (docs/log.md, "Asks where they were written"). Not on CPUs that read in
+/// order, where it was not measured.
+#[inline(always)]
+fn keep_asks_apart<V: Vector, const R: usize>() {
+    if const { R <= 2 && !V::ROW_BY_ROW } {
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
 /// The scores of `R` queries from `row` on with a group, number `index` of those that are computed, whoever sees it: with the logarithms of
 /// the scales of its values, to the base of two, unless they are to be capped. `W` vectors of positions at a time: of a few rows one, where a
 /// CPU's memory gives most to one place that moves on ([`Vector::ROW_BY_ROW`]). Gives back `R`.
@@ -408,11 +418,7 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize, const W: usize>
                         for vector in 0..W {
                             V::prefetch(asked[(side + vector * V::LANES) / SIDE].wrapping_add(line).cast());
                         }
-                        // The compiler would ask for a block's lines behind its products, all at once, and what is loaded next would wait
-                        // for places for lines (docs/log.md, "Asks where they were written").
-                        if const { R <= 2 && !V::ROW_BY_ROW } {
-                            compiler_fence(Ordering::SeqCst);
-                        }
+                        keep_asks_apart::<V, R>();
                     }
                     let mut of_keys = [V::byte(0); W];
                     for vector in 0..W {
