@@ -356,11 +356,11 @@ const fn of_halves<V: Vector>() -> bool {
 }
 
 /// Keeps what is asked for before from being moved behind what is multiplied after, where `R` rows are few: the compiler would ask for all lines of
-/// a block at once, and what is loaded next would wait for places for lines (docs/log.md, "Asks where they were written"). Not on CPUs that read in
-/// order, where it was not measured.
+/// a block at once, and what is loaded next would wait for places for lines (docs/log.md, "Asks where they were written"). Only for CPUs that are asked
+/// in several streams: on others, AMD's, it was not measured.
 #[inline(always)]
 fn keep_asks_apart<V: Vector, const R: usize>() {
-    if const { R <= 2 && !V::ROW_BY_ROW } {
+    if const { R <= 2 && V::STREAMS > 1 } {
         compiler_fence(Ordering::SeqCst);
     }
 }
