@@ -367,7 +367,7 @@ fn keep_asks_apart<V: Vector, const R: usize>() {
 
 /// The scores of `R` queries from `row` on with a group, number `index` of those that are computed, whoever sees it: with the logarithms of
 /// the scales of its values, to the base of two, unless they are to be capped. `W` vectors of positions at a time: of a few rows one, where a
-/// CPU's memory gives most to one place that moves on ([`Vector::ROW_BY_ROW`]). Gives back `R`.
+/// CPU's memory gives most to one place that moves on ([`Vector::ROW_BY_ROW`]), and beside tiles. Gives back `R`.
 ///
 /// # Safety
 /// As [`segment`]; the tile has the rows.

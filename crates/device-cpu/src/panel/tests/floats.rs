@@ -104,14 +104,7 @@ fn products_of_the_smallest_numbers_are_the_same_in_any_batch() {
             let (linear, _) = scaled(Quant::BF16, (rows, columns), SMALL, random);
             let x: Vec<f32> = activations(tokens, columns, random).into_iter().map(|x| x * SMALL).collect();
             for kernels in [kernels, kernels.rounding()] {
-                let out = multiply(kernels, &linear, &x, 1);
-                for (token, x) in x.chunks_exact(columns).enumerate() {
-                    for (row, alone) in multiply(kernels, &linear, x, 1).into_iter().enumerate() {
-                        let (found, name) = (out[token * rows + row], kernels.isa().name());
-                        let at = format!("{name}, {rows}x{columns}, token {token}, row {row}: {found:e}, {alone:e}");
-                        assert_eq!(found.to_bits(), alone.to_bits(), "{at}");
-                    }
-                }
+                in_any_batch(kernels, &linear, &x);
             }
         }
     });
@@ -164,17 +157,15 @@ fn every_float_of_eight_bits_is_what_the_formula_says() {
 /// Holds every output against the sum in `f64`, and against the same token's alone.
 fn check(kernels: Kernels, linear: &Linear<Weight>, weights: &[f32], x: &[f32]) {
     let (rows, columns) = (linear.rows as usize, linear.columns as usize);
-    let out = multiply(kernels, linear, x, 1);
+    let out = in_any_batch(kernels, linear, x);
     let quant = linear.weight.matrix().quant;
     let strips = kernels.strips(quant, columns, 1).expect("a kernel");
     let rounds = matches!(strips.packing, Packing::Brains | Packing::Thirds(1));
     let rounded = |x: f32| if rounds { bf16::from_f32(x).to_f32() } else { x };
     for (token, x) in x.chunks_exact(columns).enumerate() {
-        let alone = multiply(kernels, linear, x, 1);
         let name = format!("{} {} {rows}x{columns}, token {token}", kernels.isa().name(), quant.name());
         for (row, weights) in weights.chunks_exact(columns).enumerate() {
             let found = out[token * rows + row];
-            assert_eq!(found.to_bits(), alone[row].to_bits(), "{name}, row {row}");
             let products = || weights.iter().zip(x).map(|(&weight, &x)| f64::from(weight) * f64::from(rounded(x)));
             // Activations keep all their bits, or all that they are rounded to; sums are in single precision.
             let tolerance = 1e-5 * products().map(f64::abs).sum::<f64>();
@@ -182,4 +173,18 @@ fn check(kernels: Kernels, linear: &Linear<Weight>, weights: &[f32], x: &[f32]) 
             assert!((f64::from(found) - sum).abs() <= tolerance, "{name}, row {row}: {found}, {sum}");
         }
     }
+}
+
+/// All products; holds each token's against those of the token alone, to the bit.
+fn in_any_batch(kernels: Kernels, linear: &Linear<Weight>, x: &[f32]) -> Vec<f32> {
+    let (rows, columns) = (linear.rows as usize, linear.columns as usize);
+    let (out, name) = (multiply(kernels, linear, x, 1), kernels.isa().name());
+    for (token, x) in x.chunks_exact(columns).enumerate() {
+        for (row, alone) in multiply(kernels, linear, x, 1).into_iter().enumerate() {
+            let (found, quant) = (out[token * rows + row], linear.weight.matrix().quant.name());
+            let at = format_args!("{name} {quant} {rows}x{columns}, token {token}, row {row}: {found:e}, {alone:e}");
+            assert_eq!(found.to_bits(), alone.to_bits(), "{at}");
+        }
+    }
+    out
 }
