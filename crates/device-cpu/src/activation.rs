@@ -464,34 +464,42 @@ impl Quantiser<'_> {
         if most > 0.0 { 127.0 / most } else { 0.0 }
     }
 
-    /// Keeps the corrections of the groups of a span; `sums` are those of each sixteen columns, of the first two of each four and of the last two.
+    /// Keeps the corrections of some groups, from the first one of a span on: of the sums of each sixteen columns, of the first two of each four and
+    /// of the last two.
     ///
     /// # Safety
     /// No other use of the same ones.
     #[inline(always)]
-    unsafe fn correct(&self, tile: Tile, token: usize, span: usize, sums: &[[i32; 2]]) {
+    unsafe fn correct(&self, tile: Tile, token: usize, span: usize, [firsts, lasts]: [&[i32]; 2]) {
         for &CorrectionsWriter { ref offsets, ref halves, sums: ref numbers, kind, groups, parts } in
             self.corrections.iter().flatten()
         {
-            let (start, count) = (tile.token * groups + token - tile.token, sums.len() * parts / 2);
-            for index in 0..count {
-                let [first, last] = if parts == 1 {
-                    let [a, b] = [sums[2 * index], sums[2 * index + 1]];
-                    [a[0] + b[0], a[1] + b[1]]
-                } else {
-                    sums[index]
-                };
-                let at = start + (span * (SPAN / GROUP) * parts + index) * tile.width;
-                // SAFETY: groups do not overlap, and this one is in use once by the caller's word.
-                unsafe {
-                    if kind.offset == 0 {
-                        numbers.slice(at..at + 1)[0] = (first + last) as f32;
-                        continue;
+            let count = firsts.len() * parts / 2;
+            let start = tile.token * groups + span * (SPAN / GROUP) * parts * tile.width + token - tile.token;
+            // One for each token of the tile stand side by side.
+            let place = |index: usize| index * tile.width;
+            let all = start..start + place(count.max(1) - 1) + count.min(1);
+            let sum = |sums: &[i32], index: usize| {
+                if parts == 1 { sums[2 * index] + sums[2 * index + 1] } else { sums[index] }
+            };
+            // SAFETY: places lie inside of what was checked, groups do not overlap, and these are in use once by the caller's word.
+            unsafe {
+                if kind.offset == 0 {
+                    let to = numbers.place(all);
+                    for index in 0..count {
+                        *to.add(place(index)) = (sum(firsts, index) + sum(lasts, index)) as f32;
                     }
-                    offsets.slice(at..at + 1)[0] = -kind.offset * (first + last);
-                    if kind.in_halves {
-                        let [low, high] = [first, last].map(|sum| -kind.offset * sum);
-                        halves.slice(at..at + 1)[0] = low & 0xffff | high << 16;
+                    continue;
+                }
+                let to = offsets.place(all.clone());
+                for index in 0..count {
+                    *to.add(place(index)) = -kind.offset * (sum(firsts, index) + sum(lasts, index));
+                }
+                if kind.in_halves {
+                    let to = halves.place(all);
+                    for index in 0..count {
+                        let (low, high) = (-kind.offset * sum(firsts, index), -kind.offset * sum(lasts, index));
+                        *to.add(place(index)) = low & 0xffff | high << 16;
                     }
                 }
             }
@@ -507,23 +515,23 @@ impl Quantiser<'_> {
             let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
             // SAFETY: the row is in use once by the caller's word.
             let inverse = unsafe { self.scale(tile, token, span, most) };
-            let mut all = [[0; 2]; SPAN / HALF];
-            let halves = all.as_chunks_mut::<2>().0;
-            for ((group, x), sums) in x.as_chunks::<GROUP>().0.iter().enumerate().zip(halves) {
+            let mut sums = [[0; SPAN / HALF]; 2];
+            for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
                 // SAFETY: as above.
                 let values = unsafe { self.values(tile, token, span * (SPAN / GROUP) + group) };
                 for (value, x) in values.iter_mut().zip(x) {
                     // The product is within ±127 up to rounding; not-a-number becomes zero.
                     *value = (x * inverse).round_ties_even() as i8;
                 }
-                let (first, second) = values.split_at(HALF);
-                *sums = [first, second].map(|half| {
-                    let fours = half.as_chunks::<4>().0;
-                    [0, 2].map(|at| fours.iter().map(|four| i32::from(four[at]) + i32::from(four[at + 1])).sum())
-                });
+                for (half, values) in values.as_chunks::<HALF>().0.iter().enumerate() {
+                    for &[a, b, c, d] in values.as_chunks::<4>().0 {
+                        sums[0][2 * group + half] += i32::from(a) + i32::from(b);
+                        sums[1][2 * group + half] += i32::from(c) + i32::from(d);
+                    }
+                }
             }
             // SAFETY: as above.
-            unsafe { self.correct(tile, token, span, &all[..x.len() / HALF]) };
+            unsafe { self.correct(tile, token, span, sums.each_ref().map(|sums| &sums[..x.len() / HALF])) };
         }
     }
 
@@ -534,6 +542,7 @@ impl Quantiser<'_> {
     #[inline(always)]
     pub unsafe fn quantise_with<V: Vector>(&self, tile: Tile, token: usize, x: &[f32]) {
         let mut bytes = [0; SPANS_AT_ONCE * SPAN];
+        let mut sums = [[0; SPANS_AT_ONCE * SPAN / HALF]; 2];
         for (turn, x) in x.chunks(SPANS_AT_ONCE * SPAN).enumerate() {
             let first = turn * SPANS_AT_ONCE;
             // SAFETY: the row is in use once by the caller's word; vectors lie inside the groups, whose length is a whole number of
@@ -560,7 +569,6 @@ impl Quantiser<'_> {
                     }
                     // Four columns at a time, then sixteen: a sum over the lanes of each sixteen would take longer than all else.
                     // Where no sum is of sixteen bits, all four columns are the first two.
-                    let mut sums = [[0; 2]; SPAN / HALF];
                     let halves: [u32; 2] = if V::HALVES { [0x0000_0101, 0x0101_0000] } else { [0x0101_0101, 0] };
                     for half in 0..if V::HALVES { 2 } else { 1 } {
                         let mut fours = [0.0; SPAN / 4];
@@ -569,13 +577,15 @@ impl Quantiser<'_> {
                             let sums = V::dot_low(V::int(0), V::word(halves[half]), x);
                             V::store(V::to_float(sums), fours.as_mut_ptr().add(at / 4));
                         }
+                        let sums = &mut sums[half][span * (SPAN / HALF)..][..SPAN / HALF];
                         for (sum, [a, b, c, d]) in sums.iter_mut().zip(fours.as_chunks().0) {
                             // Whole numbers, of at most sixteen bytes: exact, and within an integer.
-                            sum[half] = ((a + b) + (c + d)).to_int_unchecked();
+                            *sum = ((a + b) + (c + d)).to_int_unchecked();
                         }
                     }
-                    self.correct(tile, token, first + span, &sums[..x.len() / HALF]);
                 }
+                // For the same reason behind all of the sums.
+                self.correct(tile, token, first, sums.each_ref().map(|sums| &sums[..x.len() / HALF]));
             }
         }
     }
