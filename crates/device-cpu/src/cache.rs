@@ -11,24 +11,25 @@
 
 pub mod bytes;
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use half::f16;
-use half::slice::HalfFloatSliceExt;
 use kauri_device::memory::Run;
 use kauri_device::{Batch, CacheType, DeviceError, Plan};
 
 use crate::aligned::{Aligned, Zero};
 use crate::detect::Kernels;
-use crate::foresight::Place;
+use crate::foresight::{self, Place};
 use crate::pool::{Disjoint, Pool, share};
 use crate::vector::Vector;
 use bytes::{Bytes, Formula, Nibble, Octet, Packed, Rounding, Vectors};
 
 /// Tokens whose keys stand side by side.
 pub const SIDE: usize = 16;
-/// Most new tokens whose places are asked for before they are stored.
+/// Most new tokens whose places threads are told of before they store them.
 const FORESEEN_MAX: usize = 4;
+/// Most new tokens whose places are asked for when their head's turn comes; a prompt's fill whole lines.
+const ASKED_MAX: usize = 16;
 
 /// Keys and values of one block.
 pub struct Cache {
@@ -169,11 +170,18 @@ impl Cache {
         if batch.tokens.is_empty() {
             return;
         }
+        // All of a head's before the first is stored: those of different sequences lie in pages of their own, and a core that comes to one after
+        // the other waits for each.
+        let is_asked = (FORESEEN_MAX + 1..=ASKED_MAX).contains(&batch.tokens.len());
         let heads = Heads::new(&mut self.kept);
         pool.split(kv_heads, 1, &|_, range| {
             for kv_head in range {
                 // SAFETY: pieces do not overlap.
-                kernels.store(&new(kv_head), unsafe { heads.head(kv_head) });
+                let (new, head) = (new(kv_head), unsafe { heads.head(kv_head) });
+                if is_asked {
+                    new.runs().for_each(|(place, _)| head.ask(place));
+                }
+                kernels.store(&new, head);
             }
         });
     }
@@ -189,10 +197,10 @@ impl Cache {
             for thread in 0..pool.threads() {
                 for head in share(thread, pool.threads(), self.kv_heads) {
                     let places = match &self.kept {
-                        Kept::F32(numbers) => numbers.lines(head, place),
-                        Kept::F16(numbers) => numbers.lines(head, place),
-                        Kept::Q8_0(bytes) => bytes.lines::<Octet>(head, place),
-                        Kept::Q4_0(bytes) => bytes.lines::<Nibble>(head, place),
+                        Kept::F32(numbers) => numbers.lines(head * numbers.places, place),
+                        Kept::F16(numbers) => numbers.lines(head * numbers.places, place),
+                        Kept::Q8_0(bytes) => bytes.lines::<Octet>(head * bytes.places, place),
+                        Kept::Q4_0(bytes) => bytes.lines::<Nibble>(head * bytes.places, place),
                     };
                     places.into_iter().for_each(|place| pool.foresee(thread, place));
                 }
@@ -353,6 +361,23 @@ impl New<'_> {
     }
 }
 
+impl HeadMut<'_> {
+    /// Asks for a place.
+    fn ask(&self, place: usize) {
+        let places = match self {
+            Self::F32(numbers) => numbers.lines(0, place),
+            Self::F16(numbers) => numbers.lines(0, place),
+            Self::Q8_0(bytes) => bytes.lines::<Octet>(0, place),
+            Self::Q4_0(bytes) => bytes.lines::<Nibble>(0, place),
+        };
+        for mut place in places {
+            while let Some(line) = place.next_line() {
+                foresight::ask(line);
+            }
+        }
+    }
+}
+
 /// Keeps new tokens of one head.
 pub fn store(new: &New<'_>, head: HeadMut<'_>) {
     // SAFETY: the formula needs no instructions of its own.
@@ -376,8 +401,10 @@ pub unsafe fn store_with<V: Vector>(new: &New<'_>, head: HeadMut<'_>) {
 #[inline(always)]
 unsafe fn store_by<R: Rounding>(new: &New<'_>, head: HeadMut<'_>) {
     match head {
-        HeadMut::F32(mut numbers) => numbers.store(new),
-        HeadMut::F16(mut numbers) => numbers.store(new),
+        // SAFETY: the caller's contract is the same.
+        HeadMut::F32(mut numbers) => unsafe { numbers.store::<R>(new) },
+        // SAFETY: the caller's contract is the same.
+        HeadMut::F16(mut numbers) => unsafe { numbers.store::<R>(new) },
         // SAFETY: the caller's contract is the same.
         HeadMut::Q8_0(mut bytes) => unsafe { bytes.store::<R, Octet, { Octet::BYTES }>(new) },
         // SAFETY: the caller's contract is the same.
@@ -393,14 +420,17 @@ fn row_width(start: usize, count: usize) -> usize {
 /// A number as it is kept.
 pub trait Number: Zero + Send {
     /// Rounds some.
-    fn round(from: &[f32], to: &mut [Self]);
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`.
+    unsafe fn round<R: Rounding>(from: &[f32], to: &mut [Self]);
     /// As it was, rounded.
     fn widen(self) -> f32;
 }
 
 impl Number for f32 {
     #[inline(always)]
-    fn round(from: &[f32], to: &mut [Self]) {
+    unsafe fn round<R: Rounding>(from: &[f32], to: &mut [Self]) {
         to.copy_from_slice(from);
     }
 
@@ -411,8 +441,19 @@ impl Number for f32 {
 
 impl Number for f16 {
     #[inline(always)]
-    fn round(from: &[f32], to: &mut [Self]) {
-        to.convert_from_f32_slice(from);
+    unsafe fn round<R: Rounding>(from: &[f32], to: &mut [Self]) {
+        let (whole, rest) = from.as_chunks();
+        let (to_whole, to_rest) = to.as_chunks_mut();
+        for (from, to) in whole.iter().zip(to_whole) {
+            // SAFETY: the caller's contract is the same.
+            *to = unsafe { R::halves(from) };
+        }
+        if !rest.is_empty() {
+            let mut padded = [0.0; SIDE];
+            padded[..rest.len()].copy_from_slice(rest);
+            // SAFETY: the caller's contract is the same.
+            to_rest.copy_from_slice(&unsafe { R::halves(&padded) }[..rest.len()]);
+        }
     }
 
     fn widen(self) -> f32 {
@@ -443,15 +484,6 @@ impl<E: Number> Numbers<Aligned<E>> {
         copy_part(&mut self.values, from, to, start, self.width);
     }
 
-    /// Where a place of a head lies: lines that have its neighbours' keys, too.
-    fn lines(&self, head: usize, place: usize) -> [Place; 3] {
-        let start = head * self.places;
-        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
-        let keys = if self.rows.is_some() { 0..0 } else { part_of(&side, start, self.width) };
-        let values = part_of(&(place..place + 1), start, self.width);
-        [Place::of(&self.keys[keys]), Place::of(&self.values[values]), Place::default()]
-    }
-
     /// One of the heads.
     pub fn head(&self, head: usize) -> Numbers<&[E]> {
         let (keys, values) = (&self.keys[self.keys_of(head)], &self.values[self.range(head)]);
@@ -461,6 +493,17 @@ impl<E: Number> Numbers<Aligned<E>> {
     fn disjoint(&mut self) -> Numbers<Disjoint<'_, E>> {
         let (keys, values) = (Disjoint::new(&mut self.keys), Disjoint::new(&mut self.values));
         Numbers { keys, values, width: self.width, rows: self.rows, places: self.places }
+    }
+}
+
+impl<E: Number, D: Deref<Target = [E]>> Numbers<D> {
+    /// Where a place lies, of a head that begins at place `start` of what there is: lines that have its neighbours' keys, too.
+    fn lines(&self, start: usize, place: usize) -> [Place; bytes::LINES] {
+        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
+        let keys = if self.rows.is_some() { 0..0 } else { part_of(&side, start, self.width) };
+        let values = part_of(&(place..place + 1), start, self.width);
+        let nothing = Place::default();
+        [Place::of(&self.keys[keys]), Place::of(&self.values[values]), nothing, nothing, nothing]
     }
 }
 
@@ -491,36 +534,47 @@ impl<E: Number> Numbers<Disjoint<'_, E>> {
 }
 
 impl<E: Number> Numbers<&mut [E]> {
+    /// Keeps new tokens.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`.
     #[inline(always)]
-    fn store(&mut self, new: &New<'_>) {
+    unsafe fn store<R: Rounding>(&mut self, new: &New<'_>) {
         let width = self.width;
-        if self.rows.is_some() {
-            for (place, tokens) in new.runs() {
-                for (place, token) in (place..).zip(tokens) {
-                    E::round(new.key(token), &mut self.values[place * width..][..new.head_dim]);
-                }
-            }
-            return;
-        }
         for (place, tokens) in new.runs() {
-            let side = place % SIDE;
-            let keys = &mut self.keys[(place - side) * width..][..SIDE * width];
-            // Sixteen values of each token at a time, turned in the first-level cache.
-            for start in (0..new.head_dim).step_by(SIDE) {
-                let count = SIDE.min(new.head_dim - start);
-                let mut rows = [[E::ZERO; SIDE]; SIDE];
-                for (row, token) in rows.iter_mut().zip(tokens.clone()) {
-                    E::round(&new.key(token)[start..start + count], &mut row[..count]);
-                }
-                for index in 0..count {
-                    let to = &mut keys[(start + index) * SIDE + side..][..tokens.len()];
-                    for (to, row) in to.iter_mut().zip(&rows) {
-                        *to = row[index];
-                    }
-                }
+            if self.rows.is_none() {
+                // SAFETY: the caller's contract is the same.
+                unsafe { self.store_keys::<R>(new, place, tokens.clone()) };
             }
             for (place, token) in (place..).zip(tokens) {
-                E::round(new.value(token), &mut self.values[place * width..][..new.head_dim]);
+                let row = if self.rows.is_some() { new.key(token) } else { new.value(token) };
+                // SAFETY: the caller's contract is the same.
+                unsafe { E::round::<R>(row, &mut self.values[place * width..][..new.head_dim]) };
+            }
+        }
+    }
+
+    /// Keeps the keys of up to sixteen neighbours.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`.
+    #[inline(always)]
+    unsafe fn store_keys<R: Rounding>(&mut self, new: &New<'_>, place: usize, tokens: Range<usize>) {
+        let (side, width) = (place % SIDE, self.width);
+        let keys = &mut self.keys[(place - side) * width..][..SIDE * width];
+        // Sixteen values of each token at a time, turned in the first-level cache.
+        for start in (0..new.head_dim).step_by(SIDE) {
+            let count = SIDE.min(new.head_dim - start);
+            let mut rows = [[E::ZERO; SIDE]; SIDE];
+            for (row, token) in rows.iter_mut().zip(tokens.clone()) {
+                // SAFETY: the caller's contract is the same.
+                unsafe { E::round::<R>(&new.key(token)[start..start + count], &mut row[..count]) };
+            }
+            for index in 0..count {
+                let to = &mut keys[(start + index) * SIDE + side..][..tokens.len()];
+                for (to, row) in to.iter_mut().zip(&rows) {
+                    *to = row[index];
+                }
             }
         }
     }

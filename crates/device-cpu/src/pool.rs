@@ -30,7 +30,7 @@ const YIELDS: u32 = 200;
 /// piece is worth its price of a few hundred cycles.
 const PIECES: usize = 16;
 /// Most places that a thread is told of at once.
-const FORESEEN_MAX: usize = 16;
+const FORESEEN_MAX: usize = 32;
 /// The most pieces of a job: a seat counts them in 16 bits.
 const PIECES_MAX: usize = u16::MAX as usize;
 

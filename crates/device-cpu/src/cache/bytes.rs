@@ -12,7 +12,7 @@
 //! A block of [`Octet`]s is 32 signed bytes; of [`Nibble`]s 16, each with value `i` in its low half and value `i + 16` in its high half.
 
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use half::f16;
 use kauri_device::memory::Run;
@@ -32,6 +32,8 @@ pub const BLOCKS: usize = 4;
 pub const PART: usize = BLOCKS * BLOCK;
 /// Tokens whose values stand together.
 pub const TOGETHER: usize = 4;
+/// Where a token's key and value lie: parts of memory.
+pub const LINES: usize = 5;
 
 /// Keys and values as bytes, of all heads or of one.
 #[derive(Clone, Copy)]
@@ -49,7 +51,7 @@ pub struct Bytes<B, H, F> {
     /// Blocks of a head.
     pub blocks: usize,
     /// Tokens that there is room for.
-    places: usize,
+    pub(super) places: usize,
 }
 
 /// How 32 values become bytes.
@@ -263,18 +265,6 @@ impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
         }
     }
 
-    /// Where a place of a head lies: lines that have its neighbours' keys and values, too.
-    pub(super) fn lines<P: Packed>(&self, head: usize, place: usize) -> [Place; 3] {
-        let (start, each) = (head * self.places, self.blocks * P::BYTES);
-        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
-        let together = place / TOGETHER * TOGETHER..(place / TOGETHER + 1) * TOGETHER;
-        [
-            Place::of(&self.keys[part_of(&side, start, each)]),
-            Place::of(&self.values[part_of(&together, start, each)]),
-            Place::of(&self.key_scales[part_of(&side, start, self.blocks)]),
-        ]
-    }
-
     /// Walks over what these places of a head have in memory: whole neighbourhoods.
     pub(super) fn walk<P: Packed>(&mut self, head: usize, places: &Range<usize>, run: &mut dyn FnMut(Run<'_>)) {
         let start = head * self.places;
@@ -308,6 +298,23 @@ impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
             blocks: self.blocks,
             places: self.places,
         }
+    }
+}
+
+impl<B: Deref<Target = [u8]>, H: Deref<Target = [f16]>, F: Deref<Target = [f32]>> Bytes<B, H, F> {
+    /// Where a place lies, of a head that begins at place `start` of what there is: lines that have its neighbours' keys and values, too.
+    pub(super) fn lines<P: Packed>(&self, start: usize, place: usize) -> [Place; LINES] {
+        let each = self.blocks * P::BYTES;
+        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
+        let together = place / TOGETHER * TOGETHER..(place / TOGETHER + 1) * TOGETHER;
+        let own = part_of(&(place..place + 1), start, 1);
+        [
+            Place::of(&self.keys[part_of(&side, start, each)]),
+            Place::of(&self.values[part_of(&together, start, each)]),
+            Place::of(&self.key_scales[part_of(&side, start, self.blocks)]),
+            Place::of(&self.logarithms[own.clone()]),
+            Place::of(&self.inverses[own]),
+        ]
     }
 }
 
@@ -447,8 +454,11 @@ impl Bytes<&mut [u8], &mut [f16], &mut [f32]> {
                 }
                 index += TOGETHER;
             } else {
-                for (value, byte) in values.iter_mut().zip(&rows[index][inside]) {
-                    value[together] = *byte;
+                // Whole words: a byte in each fourth place is a store for each.
+                let (shift, row) = (8 * together, &rows[index][inside]);
+                for (value, &byte) in values.iter_mut().zip(row) {
+                    let others = u32::from_le_bytes(*value) & !(0xff << shift);
+                    *value = (others | u32::from(byte) << shift).to_le_bytes();
                 }
                 index += 1;
             }
