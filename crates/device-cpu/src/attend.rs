@@ -10,6 +10,7 @@
 //! segments apart, and these are merged in the same order by the same sums.
 
 mod bytes;
+mod next;
 mod numbers;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use half::f16;
 use kauri_arch::{Attention, Latent};
 use kauri_device::{Batch, Plan, Sequence, Weight, formula};
 
-use bytes::Next;
+use next::Next;
 
 use crate::aligned::Aligned;
 use crate::cache::bytes::{BLOCK, Nibble, Octet};
@@ -313,12 +314,11 @@ impl Task<'_> {
         &self.query[self.at(tile, row) * head_dim..][..head_dim]
     }
 
-    /// All tiles, those of a key-value head one after the other.
+    /// All tiles, those of a key-value head one after the other: so a thread finds what it stored itself, of whatever sequence.
     fn tiles(&self) -> impl Iterator<Item = Tile> {
-        let heads = 0..self.attention.kv_heads as usize;
-        self.batch.sequences.iter().enumerate().flat_map(move |(index, sequence)| {
-            let rows = sequence.tokens.len() * self.group();
-            heads.clone().flat_map(move |kv_head| {
+        (0..self.attention.kv_heads as usize).flat_map(move |kv_head| {
+            self.batch.sequences.iter().enumerate().flat_map(move |(index, sequence)| {
+                let rows = sequence.tokens.len() * self.group();
                 (0..rows).step_by(self.rows).map(move |start| {
                     let rows = start..rows.min(start + self.rows);
                     // Rows are in the order of their positions.
@@ -491,13 +491,15 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
         match &task.cache.kept {
             Kept::F32(cache) => {
                 for segment in tile.segments.clone() {
-                    numbers::segment::<V, f32>(task, tile, segment, scratch, &cache.head(tile.kv_head));
+                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head(head));
+                    numbers::segment::<V, f32>(task, tile, segment, scratch, (&cache.head(tile.kv_head), &next));
                     task.take(tile, segment, scratch);
                 }
             }
             Kept::F16(cache) => {
                 for segment in tile.segments.clone() {
-                    numbers::segment::<V, f16>(task, tile, segment, scratch, &cache.head(tile.kv_head));
+                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head(head));
+                    numbers::segment::<V, f16>(task, tile, segment, scratch, (&cache.head(tile.kv_head), &next));
                     task.take(tile, segment, scratch);
                 }
             }

@@ -2,12 +2,17 @@
 
 use std::ops::Range;
 
+use super::next::{FEW, Next};
 use super::{ROWS, SEGMENT, Scratch, Task, Tile, has_many, lanes, padded};
 use crate::cache::{Numbers, SIDE};
+use crate::product::LINE;
 use crate::vector::{self, Stored, Vector};
 
 /// Neighbours whose scores are computed together.
 const TOGETHER: usize = 2 * SIDE;
+
+/// Keys and values of one head, and what is read behind them.
+type Read<'a, E> = (&'a Numbers<&'a [E]>, &'a Next<Numbers<&'a [E]>>);
 
 /// Computes what a segment gives the rows of a tile.
 ///
@@ -19,7 +24,7 @@ pub unsafe fn segment<V: Vector, E: Stored>(
     tile: &Tile,
     segment: usize,
     scratch: &mut Scratch,
-    cache: &Numbers<&[E]>,
+    (cache, next): Read<'_, E>,
 ) {
     // Rows are in the order of their positions.
     let (start, end) = (scratch.seen[0].start, scratch.seen[tile.rows.len() - 1].end);
@@ -30,18 +35,19 @@ pub unsafe fn segment<V: Vector, E: Stored>(
     unsafe {
         for column in columns.clone().step_by(TOGETHER) {
             let (position, last, mut row) = (base + column, range.end - 1, 0);
+            let sixteen = (column - columns.start) / SIDE;
             while row < count {
                 row += match count - row {
                     _ if cache.rows.is_some() => score_rows::<V, E>(task, tile, row, position, last, scratch, cache),
                     8.. if const { has_many::<V>() } => {
-                        score::<V, E, 8>(task, tile, row, position, last, scratch, cache)
+                        score::<V, E, 8>(task, tile, row, (position, sixteen), last, scratch, (cache, next))
                     }
                     6.. if const { !has_many::<V>() } => {
-                        score::<V, E, 6>(task, tile, row, position, last, scratch, cache)
+                        score::<V, E, 6>(task, tile, row, (position, sixteen), last, scratch, (cache, next))
                     }
-                    4.. => score::<V, E, 4>(task, tile, row, position, last, scratch, cache),
-                    2.. => score::<V, E, 2>(task, tile, row, position, last, scratch, cache),
-                    _ => score::<V, E, 1>(task, tile, row, position, last, scratch, cache),
+                    4.. => score::<V, E, 4>(task, tile, row, (position, sixteen), last, scratch, (cache, next)),
+                    2.. => score::<V, E, 2>(task, tile, row, (position, sixteen), last, scratch, (cache, next)),
+                    _ => score::<V, E, 1>(task, tile, row, (position, sixteen), last, scratch, (cache, next)),
                 };
             }
         }
@@ -57,14 +63,14 @@ pub unsafe fn segment<V: Vector, E: Stored>(
         while vector < vectors {
             vector += match (count, vectors - vector) {
                 (4.., 2..) if const { !has_many::<V>() } => {
-                    channels::<V, E, 2>(task, tile, &range, vector, scratch, cache)
+                    channels::<V, E, 2>(task, tile, &range, vector, scratch, (cache, next))
                 }
-                (8.., 2..) => channels::<V, E, 2>(task, tile, &range, vector, scratch, cache),
+                (8.., 2..) => channels::<V, E, 2>(task, tile, &range, vector, scratch, (cache, next)),
                 (4.., 4..) if const { has_many::<V>() } => {
-                    channels::<V, E, 4>(task, tile, &range, vector, scratch, cache)
+                    channels::<V, E, 4>(task, tile, &range, vector, scratch, (cache, next))
                 }
-                (..4, 8..) => channels::<V, E, 8>(task, tile, &range, vector, scratch, cache),
-                _ => channels::<V, E, 1>(task, tile, &range, vector, scratch, cache),
+                (..4, 8..) => channels::<V, E, 8>(task, tile, &range, vector, scratch, (cache, next)),
+                _ => channels::<V, E, 1>(task, tile, &range, vector, scratch, (cache, next)),
             };
         }
     }
@@ -81,7 +87,7 @@ unsafe fn channels<V: Vector, E: Stored, const C: usize>(
     range: &Range<usize>,
     vector: usize,
     scratch: &mut Scratch,
-    cache: &Numbers<&[E]>,
+    read: Read<'_, E>,
 ) -> usize {
     let (count, start, mut row) = (tile.rows.len(), vector * V::LANES, 0);
     while row < count {
@@ -90,22 +96,22 @@ unsafe fn channels<V: Vector, E: Stored, const C: usize>(
         unsafe {
             row += match count - row {
                 8.. if C <= 2 && const { has_many::<V>() } => {
-                    weigh::<V, E, 8, C>(task, tile, row, range, start, scratch, cache)
+                    weigh::<V, E, 8, C>(task, tile, row, range, start, scratch, read)
                 }
                 6.. if C <= 2 && const { !has_many::<V>() } => {
-                    weigh::<V, E, 6, C>(task, tile, row, range, start, scratch, cache)
+                    weigh::<V, E, 6, C>(task, tile, row, range, start, scratch, read)
                 }
-                4.. if C <= 4 => weigh::<V, E, 4, C>(task, tile, row, range, start, scratch, cache),
-                2.. => weigh::<V, E, 2, C>(task, tile, row, range, start, scratch, cache),
-                _ => weigh::<V, E, 1, C>(task, tile, row, range, start, scratch, cache),
+                4.. if C <= 4 => weigh::<V, E, 4, C>(task, tile, row, range, start, scratch, read),
+                2.. => weigh::<V, E, 2, C>(task, tile, row, range, start, scratch, read),
+                _ => weigh::<V, E, 1, C>(task, tile, row, range, start, scratch, read),
             };
         }
     }
     C
 }
 
-/// Writes the scores of `R` queries with the tokens from `position` on; minus infinity where a query does not see. `last` is a
-/// position that is stored: nothing is read behind its sixteen. Gives back `R`.
+/// Writes the scores of `R` queries with the tokens from `position` on, whose first sixteen have that number in the segment; minus infinity where
+/// a query does not see. `last` is a position that is stored: nothing is read behind its sixteen. Gives back `R`.
 ///
 /// # Safety
 /// As [`segment`]; the tile has the rows.
@@ -114,10 +120,10 @@ unsafe fn score<V: Vector, E: Stored, const R: usize>(
     task: &Task<'_>,
     tile: &Tile,
     row: usize,
-    position: usize,
+    (position, sixteen): (usize, usize),
     last: usize,
     scratch: &mut Scratch,
-    cache: &Numbers<&[E]>,
+    (cache, next): Read<'_, E>,
 ) -> usize {
     let head_dim = task.attention.head_dim as usize;
     let places = task.places(tile);
@@ -127,15 +133,17 @@ unsafe fn score<V: Vector, E: Stored, const R: usize>(
     }
     for side in (0..TOGETHER).step_by(2 * V::LANES) {
         let mut keys = [cache.keys.as_ptr(); 2];
-        for (index, keys) in keys.iter_mut().enumerate() {
+        let mut asked = keys;
+        for index in 0..2 {
             let at = side + index * V::LANES;
-            let sixteen = places.of((position + at).min(last) / SIDE * SIDE) * cache.width;
-            assert!(!cfg!(test) || sixteen + SIDE * cache.width <= cache.keys.len());
+            let place = places.of((position + at).min(last) / SIDE * SIDE) * cache.width;
+            assert!(!cfg!(test) || place + SIDE * cache.width <= cache.keys.len());
             // SAFETY: inside the store by the check above, which holds for every place of a page table.
-            *keys = unsafe { keys.add(sixteen + at % SIDE) };
+            keys[index] = unsafe { keys[index].add(place + at % SIDE) };
+            asked[index] = next.keys_of(sixteen + at / SIDE, keys[index]);
         }
         // SAFETY: sixteen tokens for each of `head_dim` values; the CPU has the instructions.
-        let scores = unsafe { scores::<V, E, R>(task, &queries, keys, head_dim) };
+        let scores = unsafe { scores::<V, E, R>(task, &queries, (keys, asked), head_dim) };
         for index in 0..R {
             let seen = &scratch.seen[row + index];
             for vector in 0..2 {
@@ -246,7 +254,8 @@ unsafe fn dots<V: Vector, E: Stored, const R: usize, const P: usize>(
     R
 }
 
-/// The scaled and capped scores of `R` queries with two vectors of tokens whose keys stand side by side, `SIDE` apart.
+/// The scaled and capped scores of `R` queries with two vectors of tokens whose keys stand side by side, `SIDE` apart. Lines of the keys that
+/// are `asked` for are those of the two vectors' sixteens, or of the one that both are of.
 ///
 /// # Safety
 /// Both of `keys` reach `V::LANES` values past `(head_dim - 1) * SIDE`; the CPU has the instructions of `V`.
@@ -254,13 +263,18 @@ unsafe fn dots<V: Vector, E: Stored, const R: usize, const P: usize>(
 unsafe fn scores<V: Vector, E: Stored, const R: usize>(
     task: &Task<'_>,
     queries: &[&[f32]; R],
-    keys: [*const E; 2],
+    (keys, asked): ([*const E; 2], [*const E; 2]),
     head_dim: usize,
 ) -> [[V::Float; 2]; R] {
     // SAFETY: by the caller's contract; every query has `head_dim` values.
     unsafe {
         let mut sums = [[V::float(0.0); 2]; R];
         for index in 0..head_dim {
+            if R <= FEW && begins_line::<E>(index * SIDE) {
+                for asked in &asked[..if V::LANES == SIDE { 2 } else { 1 }] {
+                    V::prefetch(asked.wrapping_add(index * SIDE).cast());
+                }
+            }
             let [a, b] = [E::load::<V>(keys[0].add(index * SIDE)), E::load::<V>(keys[1].add(index * SIDE))];
             for r in 0..R {
                 let query = V::float(*queries[r].get_unchecked(index));
@@ -281,6 +295,12 @@ unsafe fn scores<V: Vector, E: Stored, const R: usize>(
         }
         sums
     }
+}
+
+/// Whether a line begins with this one of the numbers of a row.
+#[inline(always)]
+const fn begins_line<E>(index: usize) -> bool {
+    (index * size_of::<E>()).is_multiple_of(LINE)
 }
 
 /// Turns scores into exponentials over their largest, in place; gives back the largest and the sum.
@@ -326,7 +346,7 @@ unsafe fn weigh<V: Vector, E: Stored, const R: usize, const C: usize>(
     range: &Range<usize>,
     start: usize,
     scratch: &mut Scratch,
-    cache: &Numbers<&[E]>,
+    (cache, next): Read<'_, E>,
 ) -> usize {
     assert!(!cfg!(test) || row + R <= ROWS);
     let (places, width) = (task.places(tile), padded(task.attention.head_dim as usize));
@@ -340,11 +360,17 @@ unsafe fn weigh<V: Vector, E: Stored, const R: usize, const C: usize>(
             let from = places.of(position) * cache.width + cache.rows.unwrap_or(0) + start;
             assert!(!cfg!(test) || from + (count - 1) * cache.width + C * V::LANES <= cache.values.len());
             let from = cache.values.as_ptr().add(from);
+            let sixteen = position / SIDE - range.start / SIDE / 2 * 2;
+            let asked = next.values_of(sixteen, from.wrapping_sub(start)).wrapping_add(start);
             let weights = scratch.scores.as_ptr().add(row * SEGMENT + position - base);
             for index in 0..count {
                 let mut loaded = [V::float(0.0); C];
                 for c in 0..C {
-                    loaded[c] = E::load::<V>(from.add(index * cache.width + c * V::LANES));
+                    let at = index * cache.width + c * V::LANES;
+                    if R <= FEW && begins_line::<E>(start + c * V::LANES) {
+                        V::prefetch(asked.wrapping_add(at).cast());
+                    }
+                    loaded[c] = E::load::<V>(from.add(at));
                 }
                 for r in 0..R {
                     let weight = V::float(*weights.add(r * SEGMENT + index));

@@ -24,7 +24,8 @@ use std::ops::Range;
 
 use half::f16;
 
-use super::bytes::{self, GROUP, GROUPS, Group, Head, Next, word};
+use super::bytes::{self, Head, word};
+use super::next::{GROUP, GROUPS, Group, Next};
 use super::{ROWS, SEGMENT, Shares, Task, Tile, lanes};
 use crate::aligned::Aligned;
 use crate::cache::SIDE;
@@ -146,7 +147,7 @@ unsafe fn of_segment<P: Packed>(
     tile: &Tile,
     segment: usize,
     scratch: &mut super::Scratch,
-    (cache, next): (&Head<'_>, &Next<'_>),
+    (cache, next): (&Head<'_>, &Next<Head<'_>>),
 ) {
     let (count, places) = (tile.rows.len(), task.places(tile));
     // Rows are in the order of their positions.
@@ -682,7 +683,7 @@ unsafe fn mix_few<P: Packed, const R: usize, const C: usize>(
     row: usize,
     groups: &[Group],
     scratch: &mut super::Scratch,
-    (cache, next): (&Head<'_>, &Next<'_>),
+    (cache, next): (&Head<'_>, &Next<Head<'_>>),
 ) -> usize {
     let vectors = cache.blocks * BLOCK / SIDE;
     // SAFETY: the caller's contract is the same; vectors lie inside the width.
@@ -707,7 +708,7 @@ unsafe fn mix_channels<P: Packed, const R: usize, const C: usize>(
     groups: &[Group],
     start: usize,
     scratch: &mut super::Scratch,
-    (cache, next): (&Head<'_>, &Next<'_>),
+    (cache, next): (&Head<'_>, &Next<Head<'_>>),
 ) {
     let width = cache.blocks * BLOCK;
     // Bytes from four tokens to the next four, and from block to block.
