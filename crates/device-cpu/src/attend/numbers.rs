@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::next::{FEW, Next};
 use super::{ROWS, SEGMENT, Scratch, Task, Tile, has_many, lanes, padded};
 use crate::cache::{Numbers, SIDE};
+use crate::foresight;
 use crate::product::LINE;
 use crate::vector::{self, Stored, Vector};
 
@@ -272,7 +273,7 @@ unsafe fn scores<V: Vector, E: Stored, const R: usize>(
         for index in 0..head_dim {
             if R <= FEW && begins_line::<E>(index * SIDE) {
                 for asked in &asked[..if V::LANES == SIDE { 2 } else { 1 }] {
-                    V::prefetch(asked.wrapping_add(index * SIDE).cast());
+                    foresight::ask(asked.wrapping_add(index * SIDE).addr());
                 }
             }
             let [a, b] = [E::load::<V>(keys[0].add(index * SIDE)), E::load::<V>(keys[1].add(index * SIDE))];
@@ -368,7 +369,7 @@ unsafe fn weigh<V: Vector, E: Stored, const R: usize, const C: usize>(
                 for c in 0..C {
                     let at = index * cache.width + c * V::LANES;
                     if R <= FEW && begins_line::<E>(start + c * V::LANES) {
-                        V::prefetch(asked.wrapping_add(at).cast());
+                        foresight::ask(asked.wrapping_add(at).addr());
                     }
                     loaded[c] = E::load::<V>(from.add(at));
                 }
