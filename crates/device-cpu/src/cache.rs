@@ -362,7 +362,7 @@ impl New<'_> {
 }
 
 impl HeadMut<'_> {
-    /// Asks for a place.
+    /// Asks for the lines of a place, which it shares with its neighbours.
     fn ask(&self, place: usize) {
         let places = match self {
             Self::F32(numbers) => numbers.lines(0, place),

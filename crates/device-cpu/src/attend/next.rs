@@ -1,4 +1,4 @@
-//! What a worker of attention reads next, which it asks for while it computes.
+//! Groups of neighbouring positions, and those that a worker of attention reads next, which it asks for while it computes.
 
 use std::ops::Range;
 
@@ -60,7 +60,7 @@ impl Group {
     }
 }
 
-/// What a worker reads after a segment: the next of the tile, or the first of the key-value head or sequence behind. It is asked for while the
+/// What a worker reads after a segment: the next of the tile, or the first of the sequence or key-value head behind. It is asked for while the
 /// segment is computed, each line when the one that stands there in this segment is read: a core computes as long as memory takes.
 pub(super) struct Next<C> {
     cache: C,
@@ -85,6 +85,8 @@ impl<C> Next<C> {
             next if next < tile.segments.end => (tile.sequence, tile.kv_head, Some(next)),
             // Another worker has the rest of the tile.
             next if next < scratch.seen[tile.rows.len() - 1].end.div_ceil(SEGMENT) => (tile.sequence, 0, None),
+            // More tiles of this sequence and head follow: of many rows, which ask for nothing.
+            _ if tile.rows.end < task.sequence(tile).tokens.len() * task.group() => (tile.sequence, 0, None),
             _ if tile.sequence + 1 < task.batch.sequences.len() => {
                 (tile.sequence + 1, tile.kv_head, Some(first_of(tile.sequence + 1)))
             }

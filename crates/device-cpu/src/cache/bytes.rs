@@ -32,7 +32,7 @@ pub const BLOCKS: usize = 4;
 pub const PART: usize = BLOCKS * BLOCK;
 /// Tokens whose values stand together.
 pub const TOGETHER: usize = 4;
-/// Where a token's key and value lie: parts of memory.
+/// Parts of memory that a token's key and value lie in, at most.
 pub const LINES: usize = 5;
 
 /// Keys and values as bytes, of all heads or of one.
