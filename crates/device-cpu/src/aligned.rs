@@ -1,4 +1,6 @@
-//! Memory that begins with a cache line, so that no vector and no row of a tile register in it lies in two.
+//! Memory that begins with a cache line, so that no vector and no row of a tile register in it lies in two; in large pages, where that is better.
+
+#![cfg_attr(target_os = "linux", expect(unsafe_code, reason = "a hint about memory to the operating system"))]
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -9,6 +11,9 @@ use half::vec::HalfBitsVecExt;
 
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
+/// Bytes of a large page, on every CPU whose small ones have 4 KiB.
+#[cfg(target_os = "linux")]
+const LARGE_PAGE_BYTES: usize = 2 << 20;
 
 /// So many zeros, which take no memory before they are written: an allocator that is asked for whole lines writes them at once.
 pub struct Aligned<T> {
@@ -77,6 +82,13 @@ impl<T: Zero> Aligned<T> {
         Self { all, start, count }
     }
 
+    /// The same in large pages, where the system gives them: for memory of which a core reads some here and some there.
+    pub fn in_large_pages(count: usize) -> Self {
+        let mut zeros = Self::new(count);
+        prefer_large_pages(&mut zeros.all);
+        zeros
+    }
+
     /// Where they begin: what a kernel asks for again and again, and no check of a slice's ends stands in its way.
     #[inline(always)]
     pub fn as_ptr(&self) -> *const T {
@@ -104,6 +116,22 @@ impl<T> DerefMut for Aligned<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.all[self.start..][..self.count]
     }
+}
+
+/// Asks the system to keep whole large pages of this memory in such: a hint, which changes nothing of what it holds. Where the system does not
+/// take it small pages do as well. Of memory that nobody has touched yet such a page is had with its first byte.
+pub fn prefer_large_pages<T>(memory: &mut [T]) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::mm::{Advice, madvise};
+        let (start, bytes) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory));
+        let before = start.align_offset(LARGE_PAGE_BYTES).min(bytes);
+        let bytes = (bytes - before) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
+        // SAFETY: whole pages of this memory and no other's.
+        let _ = unsafe { madvise(start.wrapping_add(before).cast(), bytes, Advice::LinuxHugepage) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = memory;
 }
 
 /// What begins with a cache line in the stack: see [`in_whole_lines`].

@@ -64,6 +64,8 @@ pub struct Task<'a> {
     rows: usize,
     batch: &'a Batch,
     cache: &'a Cache,
+    /// The number of this layer's first head there.
+    first_head: usize,
     /// (tokens, heads, `head_dim`).
     query: &'a [f32],
     /// (tokens, heads, `value_dim`).
@@ -213,12 +215,13 @@ pub fn attend(
     scratch: &mut [Scratch],
     attention: Numbers<'_>,
     batch: &Batch,
-    cache: &Cache,
+    (cache, block): (&Cache, usize),
     [query, mixed]: [&mut [f32]; 2],
 ) {
     let threads = pool.threads();
     let rows = kernels.attended_rows();
-    let task = Task { attention, rows, batch, cache, query, mixed: Disjoint::new(mixed) };
+    let first_head = cache.first_head(block);
+    let task = Task { attention, rows, batch, cache, first_head, query, mixed: Disjoint::new(mixed) };
     let (mut tiles, mut units) = (0, 0);
     for tile in task.tiles() {
         (tiles, units) = (tiles + 1, units + tile.segments.len());
@@ -456,7 +459,7 @@ pub fn scalar(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
             let q = task.query(tile, row);
             let scores = &mut scratch.scores[..range.len()];
             for (score, position) in scores.iter_mut().zip(range.clone()) {
-                task.cache.read_key(places.of(position), tile.kv_head, stored_head);
+                task.cache.read_key(places.of(position), task.first_head + tile.kv_head, stored_head);
                 *score = formula::dot(q, stored_head) * task.attention.scale;
                 if let Some(cap) = task.attention.soft_cap {
                     *score = formula::soft_cap(*score, cap);
@@ -469,7 +472,7 @@ pub fn scalar(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
             let values = &mut scratch.part.values[index * width..][..stored_head.len()];
             values.fill(0.0);
             for (weight, position) in scores.iter().zip(range) {
-                task.cache.read_value(places.of(position), tile.kv_head, stored_head);
+                task.cache.read_value(places.of(position), task.first_head + tile.kv_head, stored_head);
                 values.iter_mut().zip(stored_head.iter()).for_each(|(sum, value)| *sum += weight * value);
             }
         }
@@ -491,15 +494,27 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
         match &task.cache.kept {
             Kept::F32(cache) => {
                 for segment in tile.segments.clone() {
-                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head(head));
-                    numbers::segment::<V, f32>(task, tile, segment, scratch, (&cache.head(tile.kv_head), &next));
+                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head(task.first_head + head));
+                    numbers::segment::<V, f32>(
+                        task,
+                        tile,
+                        segment,
+                        scratch,
+                        (&cache.head(task.first_head + tile.kv_head), &next),
+                    );
                     task.take(tile, segment, scratch);
                 }
             }
             Kept::F16(cache) => {
                 for segment in tile.segments.clone() {
-                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head(head));
-                    numbers::segment::<V, f16>(task, tile, segment, scratch, (&cache.head(tile.kv_head), &next));
+                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head(task.first_head + head));
+                    numbers::segment::<V, f16>(
+                        task,
+                        tile,
+                        segment,
+                        scratch,
+                        (&cache.head(task.first_head + tile.kv_head), &next),
+                    );
                     task.take(tile, segment, scratch);
                 }
             }
@@ -507,13 +522,14 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
                 bytes::prepare::<V>(task, tile, scratch);
                 bytes::find_starts::<V, Octet>(task, tile, scratch);
                 for segment in tile.segments.clone() {
-                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<Octet>(head));
+                    let next =
+                        Next::behind(task, tile, segment, scratch, |head| cache.head::<Octet>(task.first_head + head));
                     bytes::segment::<V, Octet>(
                         task,
                         tile,
                         segment,
                         scratch,
-                        (&cache.head::<Octet>(tile.kv_head), &next),
+                        (&cache.head::<Octet>(task.first_head + tile.kv_head), &next),
                     );
                     task.take(tile, segment, scratch);
                 }
@@ -522,13 +538,14 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
                 bytes::prepare::<V>(task, tile, scratch);
                 bytes::find_starts::<V, Nibble>(task, tile, scratch);
                 for segment in tile.segments.clone() {
-                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<Nibble>(head));
+                    let next =
+                        Next::behind(task, tile, segment, scratch, |head| cache.head::<Nibble>(task.first_head + head));
                     bytes::segment::<V, Nibble>(
                         task,
                         tile,
                         segment,
                         scratch,
-                        (&cache.head::<Nibble>(tile.kv_head), &next),
+                        (&cache.head::<Nibble>(task.first_head + tile.kv_head), &next),
                     );
                     task.take(tile, segment, scratch);
                 }

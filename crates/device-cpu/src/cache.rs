@@ -1,17 +1,19 @@
 //! The pages of keys and values in memory, laid out for the attention kernels.
 //!
-//! Key-value heads are outermost: what attention reads for one of them lies together, page behind page, so that a long
-//! sequence is read as a stream; and workers that store different heads write different memory. Inside a head, a *place* is a
-//! page's number times its tokens plus the token's place in the page. `prompt` decides which page belongs to whom.
+//! A *place* is where one token of one key-value head lies in each of the arrays below; what the pages of a sequence lie beside is said in
+//! [`slabs`]. Sixteen neighbouring tokens have neighbouring places, and workers that store different heads write different memory. `prompt`
+//! decides which page belongs to whom.
 //!
 //! - Numbers: keys are (places / 16, width, 16): sixteen neighbouring tokens stand side by side, so that their scores are the
 //!   lanes of a vector and no sum runs across lanes. Values are (places, width): a token's vector is contiguous. The width is
 //!   the head's, rounded up to a whole vector. Of latent attention there are only values, which are the keys too.
 //! - Bytes ([`bytes`]): as the byte products of vector instructions want them, four at a time.
 
+pub mod blocks;
 pub mod bytes;
+mod slabs;
 
-use std::ops::{Deref, Range};
+use std::ops::Range;
 
 use half::f16;
 use kauri_device::memory::Run;
@@ -22,7 +24,10 @@ use crate::detect::Kernels;
 use crate::foresight::{self, Place};
 use crate::pool::{Disjoint, Pool, share};
 use crate::vector::Vector;
-use bytes::{Bytes, Formula, Nibble, Octet, Packed, Rounding, Vectors};
+use bytes::{Bytes, Formula, Nibble, Octet, Packed, Rounding, Stored, Vectors};
+use slabs::Slabs;
+
+pub use slabs::Places;
 
 /// Tokens whose keys stand side by side.
 pub const SIDE: usize = 16;
@@ -31,13 +36,35 @@ const FORESEEN_MAX: usize = 4;
 /// Most new tokens whose places are asked for when their head's turn comes; a prompt's fill whole lines.
 const ASKED_MAX: usize = 16;
 
-/// Keys and values of one block.
+/// Keys and values of some blocks whose heads are alike: those of the first one's heads first.
 pub struct Cache {
     /// As said above.
     pub kept: Kept,
     page_tokens: usize,
+    slabs: Slabs,
+    blocks: usize,
+    /// Of a block.
     kv_heads: usize,
     head_dim: usize,
+}
+
+/// What a block keeps of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Keys and values.
+    Heads {
+        /// Heads of each.
+        kv_heads: u32,
+        /// Values of a head.
+        head_dim: u32,
+    },
+    /// One head's keys, whose values begin behind `start` and are `count`. Bytes are no way to keep these.
+    Rows {
+        /// Values before those that are values of a value, too.
+        start: u32,
+        /// Values of a value.
+        count: u32,
+    },
 }
 
 /// Stored keys and values.
@@ -47,9 +74,9 @@ pub enum Kept {
     /// Rounded to half precision.
     F16(Numbers<Aligned<f16>>),
     /// Rounded to bytes.
-    Q8_0(Bytes<Aligned<u8>, Vec<f16>, Vec<f32>>),
+    Q8_0(Stored),
     /// Rounded to half bytes.
-    Q4_0(Bytes<Aligned<u8>, Vec<f16>, Vec<f32>>),
+    Q4_0(Stored),
 }
 
 /// Keys and values as numbers, of all heads or of one.
@@ -63,22 +90,13 @@ pub struct Numbers<E> {
     pub width: usize,
     /// Where there are no keys: values are the keys too, all of them, and are values from this one on.
     pub rows: Option<usize>,
-    /// Tokens that there is room for.
-    places: usize,
-}
-
-/// Where tokens of one sequence are kept.
-#[derive(Clone, Copy)]
-pub struct Places<'a> {
-    /// The page table.
-    pages: &'a [u32],
-    page_tokens: usize,
 }
 
 /// New tokens of one key-value head, to be stored.
 pub struct New<'a> {
     batch: &'a Batch,
     page_tokens: usize,
+    slabs: Slabs,
     /// (tokens, `kv_heads`, `head_dim`), from this head on.
     keys: &'a [f32],
     /// The same.
@@ -88,80 +106,77 @@ pub struct New<'a> {
     head_dim: usize,
 }
 
-/// The memory of one key-value head.
-pub enum HeadMut<'a> {
-    /// See [`Kept`].
-    F32(Numbers<&'a mut [f32]>),
-    /// See [`Kept`].
-    F16(Numbers<&'a mut [f16]>),
-    /// See [`Kept`].
-    Q8_0(Bytes<&'a mut [u8], &'a mut [f16], &'a mut [f32]>),
-    /// See [`Kept`].
-    Q4_0(Bytes<&'a mut [u8], &'a mut [f16], &'a mut [f32]>),
-}
+/// The memory of one key-value head, to be written by whoever has this.
+pub struct HeadMut<'a>(Heads<'a>);
 
 impl Cache {
-    /// An empty cache for every page of the plan.
-    pub fn new(plan: &Plan, kv_heads: usize, head_dim: usize) -> Self {
+    /// An empty cache of so many blocks for every page of the plan.
+    pub fn new(plan: &Plan, form: Form, blocks: usize) -> Self {
         let page_tokens = plan.page_tokens as usize;
         assert!(page_tokens.is_multiple_of(SIDE), "pages of {page_tokens} tokens; the CPU needs a multiple of {SIDE}");
-        let places = plan.pages as usize * page_tokens;
-        let kept = match plan.cache {
-            CacheType::F32 => Kept::F32(Numbers::new(kv_heads, places, head_dim)),
-            CacheType::F16 => Kept::F16(Numbers::new(kv_heads, places, head_dim)),
-            CacheType::Q8_0 => Kept::Q8_0(Bytes::new::<Octet>(kv_heads, places, head_dim)),
-            CacheType::Q4_0 => Kept::Q4_0(Bytes::new::<Nibble>(kv_heads, places, head_dim)),
+        let (kv_heads, head_dim) = form.sizes();
+        let slabs = Slabs::new(blocks * kv_heads);
+        let places = slabs.places(tokens_of(plan)) as usize;
+        let kept = match (form, plan.cache) {
+            (Form::Heads { .. }, CacheType::F32) => Kept::F32(Numbers::new(places, head_dim)),
+            (Form::Heads { .. }, CacheType::F16) => Kept::F16(Numbers::new(places, head_dim)),
+            (Form::Heads { .. }, CacheType::Q8_0) => Kept::Q8_0(Bytes::new::<Octet>(places, head_dim)),
+            (Form::Heads { .. }, CacheType::Q4_0) => Kept::Q4_0(Bytes::new::<Nibble>(places, head_dim)),
+            (Form::Rows { start, .. }, CacheType::F32) => {
+                Kept::F32(Numbers::of_rows(places, start as usize, form.width()))
+            }
+            (Form::Rows { start, .. }, CacheType::F16 | CacheType::Q8_0 | CacheType::Q4_0) => {
+                Kept::F16(Numbers::of_rows(places, start as usize, form.width()))
+            }
         };
-        Self { kept, page_tokens, kv_heads, head_dim }
+        Self { kept, page_tokens, slabs, blocks, kv_heads, head_dim }
     }
 
     /// Bytes that [`Self::new`] asks the machine for.
-    pub fn bytes(plan: &Plan, kv_heads: u32, head_dim: u32) -> u64 {
-        let vectors = u64::from(plan.pages) * u64::from(plan.page_tokens) * u64::from(kv_heads);
-        let numbers = 2 * (u64::from(head_dim)).next_multiple_of(SIDE as u64);
-        let blocks = (head_dim as usize).div_ceil(bytes::BLOCK);
-        let each = match plan.cache {
-            CacheType::F32 => 4 * numbers,
-            CacheType::F16 => 2 * numbers,
-            CacheType::Q8_0 => Bytes::bytes::<Octet>(blocks) as u64,
-            CacheType::Q4_0 => Bytes::bytes::<Nibble>(blocks) as u64,
+    pub fn bytes(plan: &Plan, form: Form, blocks: usize) -> u64 {
+        let (kv_heads, head_dim) = form.sizes();
+        let places = Slabs::new(blocks * kv_heads).places(tokens_of(plan));
+        let (blocks, width) = (head_dim.div_ceil(bytes::BLOCK), form.width());
+        let each = match form {
+            Form::Heads { .. } => match plan.cache {
+                CacheType::F32 => 2 * 4 * width,
+                CacheType::F16 => 2 * 2 * width,
+                CacheType::Q8_0 => Bytes::bytes::<Octet>(blocks),
+                CacheType::Q4_0 => Bytes::bytes::<Nibble>(blocks),
+            },
+            Form::Rows { .. } => match plan.cache {
+                CacheType::F32 => 4 * width,
+                CacheType::F16 | CacheType::Q8_0 | CacheType::Q4_0 => 2 * width,
+            },
         };
-        vectors.saturating_mul(each)
-    }
-
-    /// An empty cache of one head's keys, whose values begin behind `start` and are `count`. Bytes are no way to keep these.
-    pub fn of_rows(plan: &Plan, start: usize, count: usize) -> Self {
-        let page_tokens = plan.page_tokens as usize;
-        assert!(page_tokens.is_multiple_of(SIDE), "pages of {page_tokens} tokens; the CPU needs a multiple of {SIDE}");
-        let places = plan.pages as usize * page_tokens;
-        let kept = match plan.cache {
-            CacheType::F32 => Kept::F32(Numbers::of_rows(places, start, count)),
-            CacheType::F16 | CacheType::Q8_0 | CacheType::Q4_0 => Kept::F16(Numbers::of_rows(places, start, count)),
-        };
-        Self { kept, page_tokens, kv_heads: 1, head_dim: start + count }
-    }
-
-    /// Bytes that [`Self::of_rows`] asks the machine for.
-    pub fn bytes_of_rows(plan: &Plan, start: u32, count: u32) -> u64 {
-        let rows = u64::from(plan.pages) * u64::from(plan.page_tokens);
-        let each = match plan.cache {
-            CacheType::F32 => 4,
-            CacheType::F16 | CacheType::Q8_0 | CacheType::Q4_0 => 2,
-        };
-        rows.saturating_mul(each * row_width(start as usize, count as usize) as u64)
+        places.saturating_mul(each as u64)
     }
 
     /// Where the tokens of the sequence with this page table are kept.
     pub fn places<'a>(&self, pages: &'a [u32]) -> Places<'a> {
-        Places { pages, page_tokens: self.page_tokens }
+        Places::new(pages, self.page_tokens, self.slabs)
+    }
+
+    /// The number of a block's first head.
+    pub fn first_head(&self, block: usize) -> usize {
+        block * self.kv_heads
     }
 
     /// Keeps the keys and values of the new tokens of a batch: (tokens, `kv_heads`, `head_dim`) each.
-    pub fn store(&mut self, pool: &mut Pool, kernels: Kernels, batch: &Batch, keys: &[f32], values: &[f32]) {
-        let (page_tokens, kv_heads, head_dim) = (self.page_tokens, self.kv_heads, self.head_dim);
+    pub fn store(
+        &mut self,
+        block: usize,
+        pool: &mut Pool,
+        kernels: Kernels,
+        batch: &Batch,
+        [keys, values]: [&[f32]; 2],
+    ) {
+        let (kv_heads, head_dim, first) = (self.kv_heads, self.head_dim, self.first_head(block));
+        let (page_tokens, slabs) = (self.page_tokens, self.slabs);
         let new = |kv_head: usize| New {
             batch,
             page_tokens,
+            slabs,
             keys: &keys[kv_head * head_dim..],
             values: &values[kv_head * head_dim..],
             stride: kv_heads * head_dim,
@@ -177,7 +192,7 @@ impl Cache {
         pool.split(kv_heads, 1, &|_, range| {
             for kv_head in range {
                 // SAFETY: pieces do not overlap.
-                let (new, head) = (new(kv_head), unsafe { heads.head(kv_head) });
+                let (new, head) = (new(kv_head), unsafe { heads.head_mut(first + kv_head) });
                 if is_asked {
                     new.runs().for_each(|(place, _)| head.ask(place));
                 }
@@ -188,94 +203,124 @@ impl Cache {
 
     /// Tells threads of the places of a few new tokens, whose lines have keys and values of other tokens too: for the job before
     /// [`Self::store`].
-    pub fn foresee(&self, pool: &mut Pool, batch: &Batch) {
+    pub fn foresee(&mut self, block: usize, pool: &mut Pool, batch: &Batch) {
         if batch.tokens.len() > FORESEEN_MAX {
             return;
         }
+        let (page_tokens, slabs) = (self.page_tokens, self.slabs);
+        let (kv_heads, first) = (self.kv_heads, self.first_head(block));
+        let heads = Heads::new(&mut self.kept);
         for sequence in batch.sequences.iter().filter(|sequence| !sequence.tokens.is_empty()) {
-            let place = self.places(&batch.pages[sequence.pages.clone()]).of(sequence.cached_tokens as usize);
+            let pages = &batch.pages[sequence.pages.clone()];
+            let place = Places::new(pages, page_tokens, slabs).of(sequence.cached_tokens as usize);
             for thread in 0..pool.threads() {
-                for head in share(thread, pool.threads(), self.kv_heads) {
-                    let places = match &self.kept {
-                        Kept::F32(numbers) => numbers.lines(head * numbers.places, place),
-                        Kept::F16(numbers) => numbers.lines(head * numbers.places, place),
-                        Kept::Q8_0(bytes) => bytes.lines::<Octet>(head * bytes.places, place),
-                        Kept::Q4_0(bytes) => bytes.lines::<Nibble>(head * bytes.places, place),
-                    };
-                    places.into_iter().for_each(|place| pool.foresee(thread, place));
+                for head in share(thread, pool.threads(), kv_heads) {
+                    heads.head(first + head).lines(place).into_iter().for_each(|place| pool.foresee(thread, place));
                 }
             }
         }
     }
 
-    /// Gives the key of one token and head back.
-    pub fn read_key(&self, place: usize, kv_head: usize, key: &mut [f32]) {
+    /// Gives the key of one token and head, of those of all blocks, back.
+    pub fn read_key(&self, place: usize, head: usize, key: &mut [f32]) {
         match &self.kept {
-            Kept::F32(numbers) => numbers.head(kv_head).read_key(place, key),
-            Kept::F16(numbers) => numbers.head(kv_head).read_key(place, key),
-            Kept::Q8_0(bytes) => bytes.head::<Octet>(kv_head).read_key::<Octet>(place, key),
-            Kept::Q4_0(bytes) => bytes.head::<Nibble>(kv_head).read_key::<Nibble>(place, key),
+            Kept::F32(numbers) => numbers.head(head).read_key(place, key),
+            Kept::F16(numbers) => numbers.head(head).read_key(place, key),
+            Kept::Q8_0(bytes) => bytes.head::<Octet>(head).read_key::<Octet>(place, key),
+            Kept::Q4_0(bytes) => bytes.head::<Nibble>(head).read_key::<Nibble>(place, key),
         }
     }
 
-    /// Gives the value of one token and head back.
-    pub fn read_value(&self, place: usize, kv_head: usize, value: &mut [f32]) {
+    /// Gives the value of one token and head, of those of all blocks, back.
+    pub fn read_value(&self, place: usize, head: usize, value: &mut [f32]) {
         match &self.kept {
-            Kept::F32(numbers) => numbers.head(kv_head).read_value(place, value),
-            Kept::F16(numbers) => numbers.head(kv_head).read_value(place, value),
-            Kept::Q8_0(bytes) => bytes.head::<Octet>(kv_head).read_value::<Octet>(place, value),
-            Kept::Q4_0(bytes) => bytes.head::<Nibble>(kv_head).read_value::<Nibble>(place, value),
+            Kept::F32(numbers) => numbers.head(head).read_value(place, value),
+            Kept::F16(numbers) => numbers.head(head).read_value(place, value),
+            Kept::Q8_0(bytes) => bytes.head::<Octet>(head).read_value::<Octet>(place, value),
+            Kept::Q4_0(bytes) => bytes.head::<Nibble>(head).read_value::<Nibble>(place, value),
         }
     }
 }
 
 impl Cache {
-    /// Walks over what a page has in memory: head by head, keys before values.
-    pub fn walk_page(&mut self, page: usize, run: &mut dyn FnMut(Run<'_>)) {
-        let places = page * self.page_tokens..(page + 1) * self.page_tokens;
-        for head in 0..self.kv_heads {
-            match &mut self.kept {
-                Kept::F32(Numbers { keys, values, width, rows, places: all }) => {
-                    let part = part_of(&places, head * *all, *width);
-                    rows.is_none().then(|| run(Run::Floats(&mut keys[part.clone()])));
-                    run(Run::Floats(&mut values[part]));
+    /// Walks over what a page of a block has in memory: head by head, keys before values.
+    pub fn walk_page(&mut self, block: usize, page: usize, run: &mut dyn FnMut(Run<'_>)) {
+        for head in self.first_head(block)..self.first_head(block + 1) {
+            for places in self.slabs.runs(head, self.tokens_of(page)) {
+                match &mut self.kept {
+                    Kept::F32(Numbers { keys, values, width, rows }) => {
+                        let part = part_of(&places, *width);
+                        rows.is_none().then(|| run(Run::Floats(&mut keys[part.clone()])));
+                        run(Run::Floats(&mut values[part]));
+                    }
+                    Kept::F16(Numbers { keys, values, width, rows }) => {
+                        let part = part_of(&places, *width);
+                        rows.is_none().then(|| run(Run::Halves(&mut keys[part.clone()])));
+                        run(Run::Halves(&mut values[part]));
+                    }
+                    Kept::Q8_0(bytes) => bytes.walk::<Octet>(&places, run),
+                    Kept::Q4_0(bytes) => bytes.walk::<Nibble>(&places, run),
                 }
-                Kept::F16(Numbers { keys, values, width, rows, places: all }) => {
-                    let part = part_of(&places, head * *all, *width);
-                    rows.is_none().then(|| run(Run::Halves(&mut keys[part.clone()])));
-                    run(Run::Halves(&mut values[part]));
-                }
-                Kept::Q8_0(bytes) => bytes.walk::<Octet>(head, &places, run),
-                Kept::Q4_0(bytes) => bytes.walk::<Nibble>(head, &places, run),
             }
         }
     }
-}
 
-impl Cache {
     /// Copies what a page has in memory to another.
     pub fn copy_page(&mut self, from: usize, to: usize) {
-        let from = from * self.page_tokens..(from + 1) * self.page_tokens;
-        let to = to * self.page_tokens;
-        for head in 0..self.kv_heads {
-            match &mut self.kept {
-                Kept::F32(numbers) => numbers.copy(head, &from, to),
-                Kept::F16(numbers) => numbers.copy(head, &from, to),
-                Kept::Q8_0(bytes) => bytes.copy::<Octet>(head, &from, to),
-                Kept::Q4_0(bytes) => bytes.copy::<Nibble>(head, &from, to),
+        let [from, to] = [from, to].map(|page| self.tokens_of(page).step_by(SIDE));
+        for (from, to) in from.zip(to) {
+            for head in 0..self.first_head(self.blocks) {
+                let [from, to] = [from, to].map(|token| Slabs::head(head) + self.slabs.place(token));
+                match &mut self.kept {
+                    Kept::F32(numbers) => numbers.copy(&(from..from + SIDE), to),
+                    Kept::F16(numbers) => numbers.copy(&(from..from + SIDE), to),
+                    Kept::Q8_0(bytes) => bytes.copy::<Octet>(&(from..from + SIDE), to),
+                    Kept::Q4_0(bytes) => bytes.copy::<Nibble>(&(from..from + SIDE), to),
+                }
+            }
+        }
+    }
+
+    /// A page's tokens, of those of all pages.
+    fn tokens_of(&self, page: usize) -> Range<usize> {
+        page * self.page_tokens..(page + 1) * self.page_tokens
+    }
+}
+
+impl Form {
+    /// Heads, and values of a key.
+    fn sizes(self) -> (usize, usize) {
+        match self {
+            Self::Heads { kv_heads, head_dim } => (kv_heads as usize, head_dim as usize),
+            Self::Rows { start, count } => (1, start as usize + count as usize),
+        }
+    }
+
+    /// Numbers of a key or value in memory, where they are numbers: a whole count of the widest vectors from where values begin.
+    fn width(self) -> usize {
+        match self {
+            Self::Heads { head_dim, .. } => (head_dim as usize).next_multiple_of(SIDE),
+            Self::Rows { start, count } => {
+                (start as usize + (count as usize).next_multiple_of(SIDE)).next_multiple_of(SIDE)
             }
         }
     }
 }
 
-/// Copies what a head that begins at place `start` has at the places `from` to those from `to` on, where a place has `each`.
-fn copy_part<T: Copy>(values: &mut [T], from: &Range<usize>, to: usize, start: usize, each: usize) {
-    values.copy_within(part_of(from, start, each), (start + to) * each);
+/// Tokens of all pages.
+fn tokens_of(plan: &Plan) -> u64 {
+    u64::from(plan.pages) * u64::from(plan.page_tokens)
 }
 
-/// What lies at these places of a head that begins at place `start`, where a place has `each`.
-fn part_of(places: &Range<usize>, start: usize, each: usize) -> Range<usize> {
-    (start + places.start) * each..(start + places.end) * each
+/// Copies what the places `from` have to those from `to` on, where a place has `each`.
+fn copy_part<T: Copy>(values: &mut [T], from: &Range<usize>, to: usize, each: usize) {
+    values.copy_within(part_of(from, each), to * each);
+}
+
+/// What lies at these places, where each has `each`.
+#[inline(always)]
+fn part_of(places: &Range<usize>, each: usize) -> Range<usize> {
+    places.start * each..places.end * each
 }
 
 /// Asks the machine for so many bytes at once, and gives them back: memory that cannot be had ends a program where it is asked
@@ -291,7 +336,7 @@ pub fn probe(bytes: u64) -> Result<(), DeviceError> {
     if had { Ok(()) } else { Err(DeviceError::OutOfMemory { device: "CPU", what: "keys and values", bytes }) }
 }
 
-/// A cache's memory, to be cut into heads that several workers write at once.
+/// A cache's memory, or that from a head's first place on, which several workers write at once.
 enum Heads<'a> {
     F32(Numbers<Disjoint<'a, f32>>),
     F16(Numbers<Disjoint<'a, f16>>),
@@ -309,28 +354,32 @@ impl<'a> Heads<'a> {
         }
     }
 
+    /// What begins with one of the heads.
+    fn head(&self, head: usize) -> Heads<'_> {
+        match self {
+            Self::F32(numbers) => Heads::F32(numbers.behind(head)),
+            Self::F16(numbers) => Heads::F16(numbers.behind(head)),
+            Self::Q8_0(bytes) => Heads::Q8_0(bytes.behind::<Octet>(head)),
+            Self::Q4_0(bytes) => Heads::Q4_0(bytes.behind::<Nibble>(head)),
+        }
+    }
+
     /// One of the heads.
     ///
     /// # Safety
     /// No other use of the same head.
-    unsafe fn head(&self, head: usize) -> HeadMut<'_> {
-        // SAFETY: heads do not overlap, and this one is in use once by the caller's word.
-        unsafe {
-            match self {
-                Self::F32(numbers) => HeadMut::F32(numbers.head_mut(head)),
-                Self::F16(numbers) => HeadMut::F16(numbers.head_mut(head)),
-                Self::Q8_0(bytes) => HeadMut::Q8_0(bytes.head_mut::<Octet>(head)),
-                Self::Q4_0(bytes) => HeadMut::Q4_0(bytes.head_mut::<Nibble>(head)),
-            }
-        }
+    unsafe fn head_mut(&self, head: usize) -> HeadMut<'_> {
+        HeadMut(self.head(head))
     }
-}
 
-impl Places<'_> {
-    /// The place of a position. The sixteen positions around it that begin at a multiple of sixteen are neighbours there too.
-    #[inline(always)]
-    pub fn of(&self, position: usize) -> usize {
-        self.pages[position / self.page_tokens] as usize * self.page_tokens + position % self.page_tokens
+    /// Where a place of the first head lies: lines that have its neighbours' keys and values, too.
+    fn lines(&self, place: usize) -> [Place; bytes::LINES] {
+        match self {
+            Self::F32(numbers) => numbers.lines(place),
+            Self::F16(numbers) => numbers.lines(place),
+            Self::Q8_0(bytes) => bytes.lines::<Octet>(place),
+            Self::Q4_0(bytes) => bytes.lines::<Nibble>(place),
+        }
     }
 }
 
@@ -339,7 +388,7 @@ impl New<'_> {
     /// by a loop: a closure is compiled for the instructions of the function around it only where the compiler likes to write it out.
     fn runs(&self) -> impl Iterator<Item = (usize, Range<usize>)> {
         self.batch.sequences.iter().flat_map(|sequence| {
-            let places = Places { pages: &self.batch.pages[sequence.pages.clone()], page_tokens: self.page_tokens };
+            let places = Places::new(&self.batch.pages[sequence.pages.clone()], self.page_tokens, self.slabs);
             let (mut token, mut position) = (sequence.tokens.start, sequence.cached_tokens as usize);
             std::iter::from_fn(move || {
                 let count = (SIDE - position % SIDE).min(sequence.tokens.end - token);
@@ -364,13 +413,7 @@ impl New<'_> {
 impl HeadMut<'_> {
     /// Asks for the lines of a place, which it shares with its neighbours.
     fn ask(&self, place: usize) {
-        let places = match self {
-            Self::F32(numbers) => numbers.lines(0, place),
-            Self::F16(numbers) => numbers.lines(0, place),
-            Self::Q8_0(bytes) => bytes.lines::<Octet>(0, place),
-            Self::Q4_0(bytes) => bytes.lines::<Nibble>(0, place),
-        };
-        for mut place in places {
+        for mut place in self.0.lines(place) {
             while let Some(line) = place.next_line() {
                 foresight::ask(line);
             }
@@ -400,21 +443,15 @@ pub unsafe fn store_with<V: Vector>(new: &New<'_>, head: HeadMut<'_>) {
 /// The CPU has the instructions of `R`.
 #[inline(always)]
 unsafe fn store_by<R: Rounding>(new: &New<'_>, head: HeadMut<'_>) {
-    match head {
-        // SAFETY: the caller's contract is the same.
-        HeadMut::F32(mut numbers) => unsafe { numbers.store::<R>(new) },
-        // SAFETY: the caller's contract is the same.
-        HeadMut::F16(mut numbers) => unsafe { numbers.store::<R>(new) },
-        // SAFETY: the caller's contract is the same.
-        HeadMut::Q8_0(mut bytes) => unsafe { bytes.store::<R, Octet, { Octet::BYTES }>(new) },
-        // SAFETY: the caller's contract is the same.
-        HeadMut::Q4_0(mut bytes) => unsafe { bytes.store::<R, Nibble, { Nibble::BYTES }>(new) },
+    // SAFETY: the caller's contract is the same, and the head is nobody else's: it was given for that.
+    unsafe {
+        match head.0 {
+            Heads::F32(numbers) => numbers.store::<R>(new),
+            Heads::F16(numbers) => numbers.store::<R>(new),
+            Heads::Q8_0(bytes) => bytes.store::<R, Octet, { Octet::BYTES }>(new),
+            Heads::Q4_0(bytes) => bytes.store::<R, Nibble, { Nibble::BYTES }>(new),
+        }
     }
-}
-
-/// Values of a row in memory: from where its values begin, a whole number of the widest vectors.
-fn row_width(start: usize, count: usize) -> usize {
-    (start + count.next_multiple_of(SIDE)).next_multiple_of(SIDE)
 }
 
 /// A number as it is kept.
@@ -462,95 +499,105 @@ impl Number for f16 {
 }
 
 impl<E: Number> Numbers<Aligned<E>> {
-    /// Room for `places` tokens of `heads` heads of `head_dim` values.
-    fn new(heads: usize, places: usize, head_dim: usize) -> Self {
+    /// Room for `places` tokens of heads of `head_dim` values.
+    fn new(places: usize, head_dim: usize) -> Self {
         let width = head_dim.next_multiple_of(SIDE);
-        let numbers = heads * places * width;
-        Self { keys: Aligned::new(numbers), values: Aligned::new(numbers), width, rows: None, places }
+        let numbers = || Aligned::in_large_pages(places * width);
+        Self { keys: numbers(), values: numbers(), width, rows: None }
     }
 
-    /// Room for `places` keys whose values begin behind `start` and are `count`. What is behind them stays zero.
-    fn of_rows(places: usize, start: usize, count: usize) -> Self {
-        let width = row_width(start, count);
-        Self { keys: Aligned::new(0), values: Aligned::new(places * width), width, rows: Some(start), places }
+    /// Room for `places` keys of `width` numbers, whose values begin behind `start`. What is behind them stays zero.
+    fn of_rows(places: usize, start: usize, width: usize) -> Self {
+        Self { keys: Aligned::new(0), values: Aligned::in_large_pages(places * width), width, rows: Some(start) }
     }
 
-    /// Copies what a head has at the places `from` to those from `to` on.
-    fn copy(&mut self, head: usize, from: &Range<usize>, to: usize) {
-        let start = head * self.places;
+    /// Copies what is at the places `from` to those from `to` on.
+    fn copy(&mut self, from: &Range<usize>, to: usize) {
         if self.rows.is_none() {
-            copy_part(&mut self.keys, from, to, start, self.width);
+            copy_part(&mut self.keys, from, to, self.width);
         }
-        copy_part(&mut self.values, from, to, start, self.width);
+        copy_part(&mut self.values, from, to, self.width);
     }
 
-    /// One of the heads.
+    /// One of the heads, from its first place on.
     pub fn head(&self, head: usize) -> Numbers<&[E]> {
-        let (keys, values) = (&self.keys[self.keys_of(head)], &self.values[self.range(head)]);
-        Numbers { keys, values, width: self.width, rows: self.rows, places: self.places }
+        let start = Slabs::head(head) * self.width;
+        let keys = if self.rows.is_some() { &[] } else { &self.keys[start..] };
+        Numbers { keys, values: &self.values[start..], width: self.width, rows: self.rows }
     }
 
     fn disjoint(&mut self) -> Numbers<Disjoint<'_, E>> {
         let (keys, values) = (Disjoint::new(&mut self.keys), Disjoint::new(&mut self.values));
-        Numbers { keys, values, width: self.width, rows: self.rows, places: self.places }
-    }
-}
-
-impl<E: Number, D: Deref<Target = [E]>> Numbers<D> {
-    /// Where a place lies, of a head that begins at place `start` of what there is: lines that have its neighbours' keys, too.
-    fn lines(&self, start: usize, place: usize) -> [Place; bytes::LINES] {
-        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
-        let keys = if self.rows.is_some() { 0..0 } else { part_of(&side, start, self.width) };
-        let values = part_of(&(place..place + 1), start, self.width);
-        let nothing = Place::default();
-        [Place::of(&self.keys[keys]), Place::of(&self.values[values]), nothing, nothing, nothing]
-    }
-}
-
-impl<E> Numbers<E> {
-    /// The keys of a head; none where values are the keys.
-    fn keys_of(&self, head: usize) -> Range<usize> {
-        if self.rows.is_some() { 0..0 } else { self.range(head) }
-    }
-
-    /// The values of a head.
-    fn range(&self, head: usize) -> Range<usize> {
-        head * self.places * self.width..(head + 1) * self.places * self.width
+        Numbers { keys, values, width: self.width, rows: self.rows }
     }
 }
 
 impl<E: Number> Numbers<Disjoint<'_, E>> {
-    /// One of the heads.
+    /// What begins with one of the heads.
+    fn behind(&self, head: usize) -> Numbers<Disjoint<'_, E>> {
+        let start = Slabs::head(head) * self.width;
+        let keys = self.keys.behind(if self.rows.is_some() { 0 } else { start });
+        Numbers { keys, values: self.values.behind(start), width: self.width, rows: self.rows }
+    }
+
+    /// Where a place lies: lines that have its neighbours' keys, too.
+    fn lines(&self, place: usize) -> [Place; bytes::LINES] {
+        let (keys, values) = (self.keys_around(place), part_of(&(place..place + 1), self.width));
+        let nothing = Place::default();
+        [self.keys.lies(keys), self.values.lies(values), nothing, nothing, nothing]
+    }
+
+    /// The keys of the sixteen neighbours around a place; none where values are the keys.
+    fn keys_around(&self, place: usize) -> Range<usize> {
+        let side = place / SIDE * SIDE;
+        if self.rows.is_some() { 0..0 } else { part_of(&(side..side + SIDE), self.width) }
+    }
+
+    /// The memory of sixteen neighbours.
     ///
     /// # Safety
-    /// No other use of the same head.
+    /// No other use of the head that they are of.
     #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
-    unsafe fn head_mut(&self, head: usize) -> Numbers<&mut [E]> {
-        let (keys, values) = (self.keys_of(head), self.range(head));
-        // SAFETY: heads do not overlap, and this one is in use once by the caller's word.
-        let (keys, values) = unsafe { (self.keys.slice(keys), self.values.slice(values)) };
-        Numbers { keys, values, width: self.width, rows: self.rows, places: self.places }
+    #[inline(always)]
+    unsafe fn around(&self, place: usize) -> Numbers<&mut [E]> {
+        let side = place / SIDE * SIDE;
+        // SAFETY: the places of different heads do not overlap, and this one is in use once by the caller's word.
+        let (keys, values) = unsafe {
+            let values = self.values.slice(part_of(&(side..side + SIDE), self.width));
+            (self.keys.slice(self.keys_around(place)), values)
+        };
+        Numbers { keys, values, width: self.width, rows: self.rows }
+    }
+
+    /// Keeps new tokens.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`; no other use of this head.
+    #[inline(always)]
+    unsafe fn store<R: Rounding>(&self, new: &New<'_>) {
+        for (place, tokens) in new.runs() {
+            // SAFETY: the caller's contract is the same.
+            unsafe { self.around(place).store::<R>(new, place % SIDE, tokens) };
+        }
     }
 }
 
 impl<E: Number> Numbers<&mut [E]> {
-    /// Keeps new tokens.
+    /// Keeps new tokens of sixteen neighbours, the first of them as number `side`.
     ///
     /// # Safety
     /// The CPU has the instructions of `R`.
     #[inline(always)]
-    unsafe fn store<R: Rounding>(&mut self, new: &New<'_>) {
+    unsafe fn store<R: Rounding>(&mut self, new: &New<'_>, side: usize, tokens: Range<usize>) {
         let width = self.width;
-        for (place, tokens) in new.runs() {
-            if self.rows.is_none() {
-                // SAFETY: the caller's contract is the same.
-                unsafe { self.store_keys::<R>(new, place, tokens.clone()) };
-            }
-            for (place, token) in (place..).zip(tokens) {
-                let row = if self.rows.is_some() { new.key(token) } else { new.value(token) };
-                // SAFETY: the caller's contract is the same.
-                unsafe { E::round::<R>(row, &mut self.values[place * width..][..new.head_dim]) };
-            }
+        if self.rows.is_none() {
+            // SAFETY: the caller's contract is the same.
+            unsafe { self.store_keys::<R>(new, side, tokens.clone()) };
+        }
+        for (side, token) in (side..).zip(tokens) {
+            let row = if self.rows.is_some() { new.key(token) } else { new.value(token) };
+            // SAFETY: the caller's contract is the same.
+            unsafe { E::round::<R>(row, &mut self.values[side * width..][..new.head_dim]) };
         }
     }
 
@@ -559,9 +606,8 @@ impl<E: Number> Numbers<&mut [E]> {
     /// # Safety
     /// The CPU has the instructions of `R`.
     #[inline(always)]
-    unsafe fn store_keys<R: Rounding>(&mut self, new: &New<'_>, place: usize, tokens: Range<usize>) {
-        let (side, width) = (place % SIDE, self.width);
-        let keys = &mut self.keys[(place - side) * width..][..SIDE * width];
+    unsafe fn store_keys<R: Rounding>(&mut self, new: &New<'_>, side: usize, tokens: Range<usize>) {
+        let keys = &mut self.keys[..SIDE * self.width];
         // Sixteen values of each token at a time, turned in the first-level cache.
         for start in (0..new.head_dim).step_by(SIDE) {
             let count = SIDE.min(new.head_dim - start);
@@ -613,7 +659,7 @@ mod tests {
                 cache,
                 ring: None,
             };
-            let bytes = Cache::bytes(&plan, 1 << 16, 256);
+            let bytes = Cache::bytes(&plan, Form::Heads { kv_heads: 1 << 16, head_dim: 256 }, 1);
             let error = probe(bytes).expect_err("no machine has as much").to_string();
             assert!(error.contains(&bytes.to_string()) && error.contains("--context"), "{error}");
         }
@@ -629,14 +675,15 @@ mod tests {
             (CacheType::Q4_0, 3 * 18 + 3 * 16 + 8),
         ] {
             let plan =
-                Plan { page_tokens: 16, pages: 3, batch_tokens: 1, batch_outputs: 1, slots: 1, cache, ring: None };
-            assert_eq!(Cache::bytes(&plan, 2, 80), 3 * 16 * 2 * expected, "{cache:?}");
-            let held = match &Cache::new(&plan, 2, 80).kept {
+                Plan { page_tokens: 48, pages: 8, batch_tokens: 1, batch_outputs: 1, slots: 1, cache, ring: None };
+            let form = Form::Heads { kv_heads: 2, head_dim: 80 };
+            assert_eq!(Cache::bytes(&plan, form, 3), 3 * 128 * 3 * 2 * expected, "{cache:?}");
+            let held = match &Cache::new(&plan, form, 3).kept {
                 Kept::F32(numbers) => 4 * (numbers.keys.len() + numbers.values.len()),
                 Kept::F16(numbers) => 2 * (numbers.keys.len() + numbers.values.len()),
                 Kept::Q8_0(bytes) | Kept::Q4_0(bytes) => bytes.held(),
             };
-            assert_eq!(held as u64, Cache::bytes(&plan, 2, 80), "{cache:?}");
+            assert_eq!(held as u64, Cache::bytes(&plan, form, 3), "{cache:?}");
         }
     }
 }

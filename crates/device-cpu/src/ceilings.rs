@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use kauri_device::Ceilings;
 
+use crate::aligned::prefer_large_pages;
 use crate::detect::Isa;
 use crate::pool::{Pool, share};
 
@@ -13,9 +14,6 @@ use crate::pool::{Pool, share};
 /// what a small machine can spare; the first round, which fills caches and pages, is not counted.
 const STREAM_BYTES: usize = 512 << 20;
 const ROUNDS: usize = 4;
-/// Bytes of a large page, on every CPU whose small ones have 4 KiB.
-#[cfg(target_os = "linux")]
-const LARGE_PAGE_BYTES: usize = 2 << 20;
 /// Turns of the arithmetic loop: about 20 ms.
 const TURNS: u64 = 1 << 22;
 
@@ -54,15 +52,7 @@ fn bandwidth(pool: &mut Pool, isa: Isa) -> f64 {
 /// What is read: ones, in large pages where the system gives them, as it gives them to weights.
 fn stream() -> Vec<u64> {
     let mut words = Vec::<u64>::with_capacity(STREAM_BYTES / 8);
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::mm::{Advice, madvise};
-        let start = words.as_mut_ptr().cast::<u8>();
-        let before = start.align_offset(LARGE_PAGE_BYTES).min(STREAM_BYTES);
-        // SAFETY: pages of this vector's memory, the last of which may hold other memory too, and a hint that changes nothing of what
-        // they hold. Where the system does not take it small pages do as well.
-        let _ = unsafe { madvise(start.add(before).cast(), STREAM_BYTES - before, Advice::LinuxHugepage) };
-    }
+    prefer_large_pages(words.spare_capacity_mut());
     words.resize(STREAM_BYTES / 8, 1);
     words
 }

@@ -1,15 +1,16 @@
 //! The CPU as an executor: a launch computes at once, a sample reads what is there.
 
-use kauri_arch::{Mixer, Shape};
+use kauri_arch::Shape;
 use kauri_device::{
     Batch, Buffer, Ceilings, Choice, DeviceError, Ends, Executor, Experts, Measured, Memory, OpCost, Ops, Plan,
     Sampled, Stage, Weight, forward,
 };
 
-use crate::cache::{self, Cache};
+use crate::cache;
 use crate::ceilings;
 use crate::detect::Kernels;
-use crate::ops::{Cpu, by_rows, keeps_ring};
+use crate::ops::{Cpu, by_rows};
+use crate::sizes::cache_bytes;
 
 /// A model on the CPU.
 pub struct CpuExecutor {
@@ -44,15 +45,8 @@ impl CpuExecutor {
         kernels: Kernels,
         threads: usize,
     ) -> Result<Self, DeviceError> {
-        let caches = shape.mixers().filter_map(Mixer::attention);
-        let caches = caches.map(|attention| {
-            let sizes = keeps_ring(&plan, attention).unwrap_or(plan);
-            Cache::bytes(&sizes, attention.kv_heads, attention.head_dim)
-        });
-        let rows = shape.mixers().filter_map(Mixer::latent);
-        let rows = rows.map(|latent| Cache::bytes_of_rows(&plan, latent.rope_dims, latent.latent));
         let states = (4 * shape.state_values_per_sequence()).saturating_mul(u64::from(plan.slots));
-        cache::probe(caches.chain(rows).fold(states, u64::saturating_add))?;
+        cache::probe(cache_bytes(&shape, &plan).saturating_add(states))?;
         let cpu = Cpu::new(&shape, &plan, kernels, threads);
         let tokens = Vec::with_capacity(plan.batch_outputs as usize);
         let both_ways = shape.reads_both_ways();

@@ -15,7 +15,8 @@ use kauri_device::{
 use crate::adapters::{Adapters, Io};
 use crate::aligned::Aligned;
 use crate::attend;
-use crate::cache::Cache;
+use crate::cache::blocks::Caches;
+use crate::cache::{Cache, Form};
 use crate::detect::{Isa, Kernels};
 use crate::elementwise;
 use crate::experts;
@@ -33,9 +34,9 @@ pub struct Cpu {
     ring: Option<Ring>,
     buffers: Vec<Aligned<f32>>,
     /// Of the blocks that have attention, and keep pages.
-    caches: Vec<Option<Cache>>,
+    caches: Caches,
     /// Of those that keep rings.
-    rings: Vec<Option<Cache>>,
+    rings: Caches,
     /// Of every block.
     states: Vec<States>,
     ropes: Vec<(Frequencies, Angles)>,
@@ -59,33 +60,43 @@ pub(crate) fn keeps_ring(plan: &Plan, attention: &Attention<Weight>) -> Option<P
     plan.of_rings()
 }
 
+/// What each block keeps of a token in pages, if it does.
+pub(crate) fn forms_of_pages(shape: &Shape<Weight>, plan: &Plan) -> impl Iterator<Item = Option<Form>> {
+    shape.blocks.iter().map(|block| {
+        let mixer = block.mixer()?;
+        if let Some(latent) = mixer.latent() {
+            return Some(Form::Rows { start: latent.rope_dims, count: latent.latent });
+        }
+        let attention = mixer.attention()?;
+        keeps_ring(plan, attention).is_none().then(|| form(attention))
+    })
+}
+
+/// What each block keeps of a token in a ring, if it does.
+pub(crate) fn forms_of_rings(shape: &Shape<Weight>, plan: &Plan) -> impl Iterator<Item = Option<Form>> {
+    shape.blocks.iter().map(|block| {
+        let attention = block.mixer()?.attention()?;
+        keeps_ring(plan, attention).map(|_| form(attention))
+    })
+}
+
+fn form(attention: &Attention<Weight>) -> Form {
+    Form::Heads { kv_heads: attention.kv_heads, head_dim: attention.head_dim }
+}
+
 /// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
 /// then no longer taken for what this one would compute.
-const REVISION: u32 = 4;
+const REVISION: u32 = 5;
 
 impl Cpu {
     /// Sized for `shape` and `plan`, with `threads` threads.
     pub fn new(shape: &Shape<Weight>, plan: &Plan, kernels: Kernels, threads: usize) -> Self {
         let pool = Pool::new(threads);
-        let (mut head_dim, mut columns) = (0, 0);
-        let caches = shape.blocks.iter().map(|block| {
-            let mixer = block.mixer()?;
-            if let Some(latent) = mixer.latent() {
-                head_dim = head_dim.max(latent.row() as usize);
-                return Some(Cache::of_rows(plan, latent.rope_dims as usize, latent.latent as usize));
-            }
-            let attention = mixer.attention()?;
-            head_dim = head_dim.max(attention.head_dim as usize);
-            let sizes = (attention.kv_heads as usize, attention.head_dim as usize);
-            keeps_ring(plan, attention).is_none().then(|| Cache::new(plan, sizes.0, sizes.1))
+        let head_dims = shape.mixers().filter_map(|mixer| match (mixer.latent(), mixer.attention()) {
+            (Some(latent), _) => Some(latent.row()),
+            (None, attention) => attention.map(|attention| attention.head_dim),
         });
-        let caches = caches.collect();
-        let rings = shape.blocks.iter().map(|block| {
-            let attention = block.mixer()?.attention()?;
-            let plan = keeps_ring(plan, attention)?;
-            Some(Cache::new(&plan, attention.kv_heads as usize, attention.head_dim as usize))
-        });
-        let rings = rings.collect();
+        let (head_dim, mut columns) = (head_dims.max().unwrap_or(0) as usize, 0);
         let states = shape
             .blocks
             .iter()
@@ -105,8 +116,8 @@ impl Cpu {
             on_rings: if plan.ring.is_some() { Batch::with_room(plan) } else { Batch::default() },
             ring: plan.ring,
             buffers: Buffer::ALL.iter().map(|buffer| Aligned::new(buffer.values(shape, plan))).collect(),
-            caches,
-            rings,
+            caches: Caches::new(plan, forms_of_pages(shape, plan)),
+            rings: Caches::new(&plan.of_rings().unwrap_or(*plan), forms_of_rings(shape, plan)),
             states,
             ropes: ropes.collect(),
             products: Scratch::new(
@@ -152,9 +163,7 @@ impl Cpu {
         assert!(from < slots && to < slots, "slots {from} and {to} of {slots}");
         self.states.iter_mut().for_each(|states| states.copy(slots, from, to));
         let pages = self.ring_pages();
-        for cache in self.rings.iter_mut().flatten() {
-            (0..pages).for_each(|page| cache.copy_page(from * pages + page, to * pages + page));
-        }
+        (0..pages).for_each(|page| self.rings.copy_page(from * pages + page, to * pages + page));
     }
 
     /// Pages of the ring of a slot.
@@ -164,7 +173,7 @@ impl Cpu {
 
     fn walk_page(&mut self, page: u32, run: &mut dyn FnMut(Run<'_>)) {
         assert!((page as usize) < self.pages, "page {page} of {}", self.pages);
-        self.caches.iter_mut().flatten().for_each(|cache| cache.walk_page(page as usize, run));
+        self.caches.walk_page(page as usize, run);
     }
 
     fn walk_state(&mut self, slot: u32, run: &mut dyn FnMut(Run<'_>)) {
@@ -172,9 +181,7 @@ impl Cpu {
         assert!((slot as usize) < slots, "slot {slot} of {slots}");
         self.states.iter_mut().for_each(|states| states.walk(slots, slot as usize, run));
         let pages = self.ring_pages();
-        for cache in self.rings.iter_mut().flatten() {
-            (0..pages).for_each(|page| cache.walk_page(slot as usize * pages + page, run));
-        }
+        (0..pages).for_each(|page| self.rings.walk_page(slot as usize * pages + page, run));
     }
 
     /// The batch that operations work on.
@@ -377,11 +384,9 @@ impl Ops for Cpu {
 
     fn store(&mut self, block: usize, _attention: &Attention<Weight>) {
         let [keys, values] = [Buffer::Key, Buffer::Value].map(|buffer| &self.buffers[buffer as usize]);
-        let (cache, batch) = match &mut self.rings[block] {
-            Some(ring) => (ring, &self.on_rings),
-            None => (self.caches[block].as_mut().expect("a block with attention"), &self.batch),
-        };
-        cache.store(&mut self.pool, self.products.kernels(), batch, keys, values);
+        let kept = kept_mut(block, [&mut self.rings, &mut self.caches], [&self.on_rings, &self.batch]);
+        let ((cache, number), batch) = kept;
+        cache.store(number, &mut self.pool, self.products.kernels(), batch, [keys, values]);
     }
 
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
@@ -403,13 +408,13 @@ impl Ops for Cpu {
 
     fn store_rows(&mut self, block: usize, _latent: &Latent<Weight>) {
         let rows = &self.buffers[Buffer::Key as usize];
-        let cache = self.caches[block].as_mut().expect("a block with attention");
-        cache.store(&mut self.pool, self.products.kernels(), &self.batch, rows, rows);
+        let (cache, number) = self.caches.of_mut(block).expect("a block with attention");
+        cache.store(number, &mut self.pool, self.products.kernels(), &self.batch, [rows, rows]);
     }
 
     fn attend_rows(&mut self, block: usize, latent: &Latent<Weight>) {
         let buffers = several(&mut self.buffers, [Buffer::Query, Buffer::Mixed]);
-        let (kernels, cache) = (self.products.kernels(), self.caches[block].as_ref().expect("a block with attention"));
+        let (kernels, cache) = (self.products.kernels(), self.caches.of(block).expect("a block with attention"));
         attend::attend(&mut self.pool, kernels, &mut self.attention, latent.into(), &self.batch, cache, buffers);
     }
 
@@ -585,8 +590,9 @@ impl Ops for Cpu {
         let Attention { q, k, v, .. } = attention;
         let [q, k, v] = [q, k, v].map(Piece::plain);
         let query = if attention.gated { Buffer::Packed } else { Buffer::Query };
-        let (cache, batch) = kept(block, [&self.rings, &self.caches], [&self.on_rings, &self.batch]);
-        cache.foresee(&mut self.pool, batch);
+        let kept = kept_mut(block, [&mut self.rings, &mut self.caches], [&self.on_rings, &self.batch]);
+        let ((cache, number), batch) = kept;
+        cache.foresee(number, &mut self.pool, batch);
         self.products_of((norm, Buffer::Stream), [(q, query), (k, Buffer::Key), (v, Buffer::Value)]);
         reference::deal_gates(self, attention);
         self.turn(attention);
@@ -695,15 +701,28 @@ fn several<const N: usize>(buffers: &mut [Aligned<f32>], which: [Buffer; N]) -> 
     buffers.map(DerefMut::deref_mut)
 }
 
-/// Where a block's attention keeps keys and values, and the batch as it sees it: of rings, where it has one, and of pages.
+/// Where a block's attention keeps keys and values, the block's number there, and the batch as it sees it: of rings, where it has one, and of
+/// pages.
 fn kept<'a>(
     block: usize,
-    [rings, caches]: [&'a [Option<Cache>]; 2],
+    [rings, caches]: [&'a Caches; 2],
     [on_rings, on_pages]: [&'a Batch; 2],
-) -> (&'a Cache, &'a Batch) {
-    match &rings[block] {
+) -> ((&'a Cache, usize), &'a Batch) {
+    match rings.of(block) {
         Some(ring) => (ring, on_rings),
-        None => (caches[block].as_ref().expect("a block with attention"), on_pages),
+        None => (caches.of(block).expect("a block with attention"), on_pages),
+    }
+}
+
+/// The same, to be written.
+fn kept_mut<'a>(
+    block: usize,
+    [rings, caches]: [&'a mut Caches; 2],
+    [on_rings, on_pages]: [&'a Batch; 2],
+) -> ((&'a mut Cache, usize), &'a Batch) {
+    match rings.of_mut(block) {
+        Some(ring) => (ring, on_rings),
+        None => (caches.of_mut(block).expect("a block with attention"), on_pages),
     }
 }
 

@@ -418,6 +418,24 @@ impl<'a, T> Disjoint<'a, T> {
         self.start.wrapping_add(range.start)
     }
 
+    /// Where they lie.
+    ///
+    /// # Panics
+    /// If `range` lies outside.
+    #[inline(always)]
+    pub fn lies(&self, range: Range<usize>) -> Place {
+        Place { start: self.place(range.clone()).addr(), bytes: range.len() * size_of::<T>() }
+    }
+
+    /// The values from `start` on, to be cut into slices as those of the whole are.
+    ///
+    /// # Panics
+    /// If they begin outside.
+    #[inline(always)]
+    pub fn behind(&self, start: usize) -> Disjoint<'_, T> {
+        Disjoint { start: self.place(start..self.length), length: self.length - start, borrow: PhantomData }
+    }
+
     /// The values of `range`.
     ///
     /// # Safety

@@ -2,12 +2,12 @@
 //!
 //! Counted is what a step touches; what is only reserved costs nothing.
 
-use kauri_arch::{Ffn, Mixer, Shape};
+use kauri_arch::{Ffn, Shape};
 use kauri_device::{Adapted, Buffer, Plan, Weight};
 use kauri_formats::Quant;
 
-use crate::cache::Cache;
-use crate::ops::keeps_ring;
+use crate::cache::blocks::Caches;
+use crate::ops::{forms_of_pages, forms_of_rings};
 use crate::{adapters, experts, latent};
 
 /// Bytes of a quantised activation: the byte itself, and its share of scales and sums.
@@ -29,16 +29,9 @@ pub struct Sizes {
 impl Sizes {
     /// For a model sized by `plan`, on `threads` threads.
     pub fn of(shape: &Shape<Weight>, plan: &Plan, threads: usize) -> Self {
-        let caches = shape.mixers().filter_map(Mixer::attention);
-        let caches = caches.map(|attention| {
-            let sizes = keeps_ring(plan, attention).unwrap_or(*plan);
-            Cache::bytes(&sizes, attention.kv_heads, attention.head_dim)
-        });
-        let rows = shape.mixers().filter_map(Mixer::latent);
-        let rows = rows.map(|latent| Cache::bytes_of_rows(plan, latent.rope_dims, latent.latent));
         let states = (4 * shape.state_values_per_sequence()).saturating_mul(u64::from(plan.slots));
         Self {
-            cache_bytes: caches.chain(rows).fold(0, u64::saturating_add),
+            cache_bytes: cache_bytes(shape, plan),
             state_bytes: states,
             scratch_bytes: scratch(shape, plan) + threads as u64 * WORKER_BYTES,
         }
@@ -48,6 +41,12 @@ impl Sizes {
     pub fn total_bytes(&self) -> u64 {
         self.cache_bytes.saturating_add(self.state_bytes).saturating_add(self.scratch_bytes)
     }
+}
+
+/// Bytes of keys and values, those in rings and of every page.
+pub(crate) fn cache_bytes(shape: &Shape<Weight>, plan: &Plan) -> u64 {
+    let rings = plan.of_rings().map_or(0, |rings| Caches::bytes(&rings, forms_of_rings(shape, plan)));
+    Caches::bytes(plan, forms_of_pages(shape, plan)).saturating_add(rings)
 }
 
 fn scratch(shape: &Shape<Weight>, plan: &Plan) -> u64 {

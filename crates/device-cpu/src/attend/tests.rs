@@ -5,11 +5,12 @@ mod speed;
 
 use kauri_arch::{Attention, Linear};
 use kauri_device::conformance::Random;
+use kauri_device::memory::{self, Run};
 use kauri_device::{Batch, CacheType, Matrix, Plan, Weight};
 use kauri_formats::{Bytes, Quant};
 
 use super::{Scratch, attend};
-use crate::cache::Cache;
+use crate::cache::{Cache, Form};
 use crate::detect::{Isa, Kernels};
 use crate::pool::Pool;
 
@@ -20,6 +21,8 @@ const PAGE_TOKENS: u32 = 16;
 #[derive(Clone)]
 struct Case {
     cache: CacheType,
+    /// Layers that share the cache, of which this is one in the middle.
+    blocks: usize,
     heads: usize,
     kv_heads: usize,
     head_dim: usize,
@@ -42,6 +45,7 @@ impl Case {
         let mut random = Random((heads * 31 + head_dim * 7 + tokens) as u64);
         Self {
             cache,
+            blocks: 3,
             heads,
             kv_heads,
             head_dim,
@@ -106,6 +110,10 @@ impl Case {
         }
     }
 
+    fn form(&self) -> Form {
+        Form::Heads { kv_heads: self.kv_heads as u32, head_dim: self.head_dim as u32 }
+    }
+
     /// Every other page, in an order of its own, unless all are to stand side by side.
     fn pages(&self) -> Vec<u32> {
         let pages = 0..=self.tokens as u32 / PAGE_TOKENS;
@@ -116,6 +124,7 @@ impl Case {
 /// A cache and workers.
 struct Bench {
     case: Case,
+    block: usize,
     cache: Cache,
     pool: Pool,
     kernels: Kernels,
@@ -127,7 +136,8 @@ impl Bench {
         let (plan, pool) = (case.plan(), Pool::new(threads));
         Self {
             case: case.clone(),
-            cache: Cache::new(&plan, case.kv_heads, case.head_dim),
+            block: case.blocks / 2,
+            cache: Cache::new(&plan, case.form(), case.blocks),
             kernels: Kernels::new(isa).expect("asked of supported ones only"),
             scratch: (0..threads).map(|_| Scratch::new(&plan, case.head_dim)).collect(),
             pool,
@@ -141,7 +151,9 @@ impl Bench {
         let places = (plan.pages * PAGE_TOKENS) as usize;
         batch.push(&vec![0; places], 0, &(0..plan.pages).collect::<Vec<_>>(), 0, 0, 0);
         let values = vec![value; places * self.case.kv_heads * self.case.head_dim];
-        self.cache.store(&mut self.pool, self.kernels, &batch, &values, &values);
+        (0..self.case.blocks).for_each(|block| {
+            self.cache.store(block, &mut self.pool, self.kernels, &batch, [&values, &values]);
+        });
     }
 
     /// Runs the tokens in pieces of these lengths, the last one for the rest.
@@ -169,9 +181,17 @@ impl Bench {
         let mut query = of(&case.queries, case.heads);
         let mut mixed = vec![f32::NAN; query.len()];
         let attention = case.attention();
-        self.cache.store(&mut self.pool, self.kernels, batch, &keys, &values);
+        self.cache.store(self.block, &mut self.pool, self.kernels, batch, [&keys, &values]);
         let buffers = [query.as_mut_slice(), mixed.as_mut_slice()];
-        attend(&mut self.pool, self.kernels, &mut self.scratch, (&attention).into(), batch, &self.cache, buffers);
+        attend(
+            &mut self.pool,
+            self.kernels,
+            &mut self.scratch,
+            (&attention).into(),
+            batch,
+            (&self.cache, self.block),
+            buffers,
+        );
         mixed
     }
 
@@ -179,11 +199,11 @@ impl Bench {
     fn expected(&self) -> Vec<f32> {
         let case = &self.case;
         let (pages, group) = (case.pages(), case.heads / case.kv_heads);
-        let places = self.cache.places(&pages);
+        let (places, first) = (self.cache.places(&pages), self.cache.first_head(self.block));
         let stored = |position: usize, head: usize| {
             let [mut key, mut value] = [vec![0.0; case.head_dim], vec![0.0; case.head_dim]];
-            self.cache.read_key(places.of(position), head, &mut key);
-            self.cache.read_value(places.of(position), head, &mut value);
+            self.cache.read_key(places.of(position), first + head, &mut key);
+            self.cache.read_value(places.of(position), first + head, &mut value);
             (key, value)
         };
         let mut all = vec![0.0; case.queries.len()];
@@ -406,8 +426,8 @@ fn the_cache_gives_back_what_was_stored() {
             let place = bench.cache.places(&pages).of(position);
             let at = (position * 2 + head) * 80;
             let mut found = [vec![0.0; 80], vec![0.0; 80]];
-            bench.cache.read_key(place, head, &mut found[0]);
-            bench.cache.read_value(place, head, &mut found[1]);
+            bench.cache.read_key(place, bench.cache.first_head(bench.block) + head, &mut found[0]);
+            bench.cache.read_value(place, bench.cache.first_head(bench.block) + head, &mut found[1]);
             for (found, stored) in found.iter().zip([&case.keys, &case.values]) {
                 for (found, stored) in found.iter().zip(&stored[at..at + 80]) {
                     assert!((found - stored).abs() <= 2.0 * lost, "{cache:?}: {found} for {stored} at {position}");
@@ -428,9 +448,9 @@ fn every_instruction_set_keeps_the_same() {
             let (pages, mut all) = (case.pages(), Vec::new());
             for (position, head) in (0..53).flat_map(|position| [(position, 0), (position, 1)]) {
                 let (place, mut vector) = (bench.cache.places(&pages).of(position), vec![0.0; head_dim]);
-                bench.cache.read_key(place, head, &mut vector);
+                bench.cache.read_key(place, bench.cache.first_head(bench.block) + head, &mut vector);
                 all.extend(vector.iter().map(|value| value.to_bits()));
-                bench.cache.read_value(place, head, &mut vector);
+                bench.cache.read_value(place, bench.cache.first_head(bench.block) + head, &mut vector);
                 all.extend(vector.iter().map(|value| value.to_bits()));
             }
             all
@@ -439,5 +459,33 @@ fn every_instruction_set_keeps_the_same() {
         for isa in isas() {
             assert!(kept(isa) == expected, "{cache:?}, heads of {head_dim}, on {}", isa.name());
         }
+    }
+}
+
+/// What one layer stores is not seen by those that share its cache, page by page and head by head.
+#[test]
+fn layers_that_share_a_cache_keep_apart() {
+    for cache in TYPES {
+        let case = Case::new(cache, [2, 2, 40], 90);
+        let kept = |bench: &mut Bench, block: usize| {
+            let pages = case.pages().into_iter().flat_map(|page| {
+                let mut walk = |run: &mut dyn FnMut(Run<'_>)| bench.cache.walk_page(block, page as usize, run);
+                let bytes = memory::count(&mut walk);
+                let mut page = vec![0; bytes];
+                memory::copy_out("a page", bytes, &mut walk, &mut page).expect("as long as it is");
+                page
+            });
+            pages.collect::<Vec<_>>()
+        };
+        let mut bench = Bench::new(&case, Isa::best(), 2);
+        bench.run(&[7, 40]);
+        let [before, own, behind] = [0, 1, 2].map(|block| kept(&mut bench, block));
+        assert!(before == behind && before != own, "{cache:?}: one layer was stored");
+        for block in [0, 2] {
+            bench.block = block;
+            bench.run(&[90]);
+            assert!(kept(&mut bench, block) == own, "{cache:?}: the same in layer {block}");
+        }
+        assert!(kept(&mut bench, 1) == own, "{cache:?}: others were stored");
     }
 }

@@ -22,14 +22,11 @@ use std::f32::consts::{LN_2, LOG2_E};
 use std::hint::black_box;
 use std::ops::Range;
 
-use half::f16;
-
 use super::bytes::{self, Head, word};
 use super::next::{GROUP, GROUPS, Group, Next};
 use super::{ROWS, SEGMENT, Shares, Task, Tile, lanes};
-use crate::aligned::Aligned;
 use crate::cache::SIDE;
-use crate::cache::bytes::{BLOCK, Bytes, Nibble, Octet, Packed, TOGETHER};
+use crate::cache::bytes::{BLOCK, Nibble, Octet, Packed, Stored, TOGETHER};
 use crate::product::Line;
 use crate::vector::Vector;
 use crate::x86_64::amx::{self, Beside, ROW_BYTES, Shape, release};
@@ -95,12 +92,7 @@ pub unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch)
 /// # Safety
 /// As [`attend`].
 #[inline(always)]
-unsafe fn of_bytes<P: Packed>(
-    task: &Task<'_>,
-    tile: &Tile,
-    scratch: &mut super::Scratch,
-    cache: &Bytes<Aligned<u8>, Vec<f16>, Vec<f32>>,
-) {
+unsafe fn of_bytes<P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch, cache: &Stored) {
     task.begin(tile, scratch);
     let count = tile.rows.len();
     // SAFETY: the caller's contract is the same.
@@ -112,8 +104,8 @@ unsafe fn of_bytes<P: Packed>(
         scratch.total.unit = UNIT;
         ask_for_next(task, tile);
         for segment in tile.segments.clone() {
-            let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<P>(head));
-            of_segment::<P>(task, tile, segment, scratch, (&cache.head::<P>(tile.kv_head), &next));
+            let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<P>(task.first_head + head));
+            of_segment::<P>(task, tile, segment, scratch, (&cache.head::<P>(task.first_head + tile.kv_head), &next));
         }
         if count >= ENOUGH {
             release();

@@ -12,13 +12,14 @@
 //! A block of [`Octet`]s is 32 signed bytes; of [`Nibble`]s 16, each with value `i` in its low half and value `i + 16` in its high half.
 
 use std::marker::PhantomData;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 
 use half::f16;
 use kauri_device::memory::Run;
 
+use super::slabs::Slabs;
 use super::{New, SIDE, copy_part, part_of};
-use crate::aligned::{Aligned, Zero};
+use crate::aligned::Aligned;
 use crate::foresight::Place;
 use crate::pool::Disjoint;
 use crate::product::LINE;
@@ -50,9 +51,10 @@ pub struct Bytes<B, H, F> {
     pub inverses: F,
     /// Blocks of a head.
     pub blocks: usize,
-    /// Tokens that there is room for.
-    pub(super) places: usize,
 }
+
+/// All of a cache.
+pub type Stored = Bytes<Aligned<u8>, Aligned<f16>, Aligned<f32>>;
 
 /// How 32 values become bytes.
 pub trait Packed: Copy {
@@ -225,18 +227,17 @@ impl Packed for Nibble {
     }
 }
 
-impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
-    /// Room for `places` tokens of `heads` heads of `head_dim` values.
-    pub fn new<P: Packed>(heads: usize, places: usize, head_dim: usize) -> Self {
-        let (blocks, vectors) = (head_dim.div_ceil(BLOCK), heads * places);
+impl Stored {
+    /// Room for `places` tokens of heads of `head_dim` values.
+    pub fn new<P: Packed>(places: usize, head_dim: usize) -> Self {
+        let blocks = head_dim.div_ceil(BLOCK);
         Self {
-            keys: Aligned::new(vectors * blocks * P::BYTES),
-            key_scales: f16::zeros(vectors * blocks),
-            values: Aligned::new(vectors * blocks * P::BYTES),
-            logarithms: vec![0.0; vectors],
-            inverses: vec![0.0; vectors],
+            keys: Aligned::in_large_pages(places * blocks * P::BYTES),
+            key_scales: Aligned::in_large_pages(places * blocks),
+            values: Aligned::in_large_pages(places * blocks * P::BYTES),
+            logarithms: Aligned::in_large_pages(places),
+            inverses: Aligned::in_large_pages(places),
             blocks,
-            places,
         }
     }
 
@@ -252,24 +253,23 @@ impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
         self.keys.len() + self.values.len() + scales
     }
 
-    /// One of the heads.
+    /// One of the heads, from its first place on.
     pub fn head<P: Packed>(&self, head: usize) -> Bytes<&[u8], &[f16], &[f32]> {
+        let start = Slabs::head(head);
         Bytes {
-            keys: &self.keys[self.range(head, self.blocks * P::BYTES)],
-            key_scales: &self.key_scales[self.range(head, self.blocks)],
-            values: &self.values[self.range(head, self.blocks * P::BYTES)],
-            logarithms: &self.logarithms[self.range(head, 1)],
-            inverses: &self.inverses[self.range(head, 1)],
+            keys: &self.keys[start * self.blocks * P::BYTES..],
+            key_scales: &self.key_scales[start * self.blocks..],
+            values: &self.values[start * self.blocks * P::BYTES..],
+            logarithms: &self.logarithms[start..],
+            inverses: &self.inverses[start..],
             blocks: self.blocks,
-            places: self.places,
         }
     }
 
-    /// Walks over what these places of a head have in memory: whole neighbourhoods.
-    pub(super) fn walk<P: Packed>(&mut self, head: usize, places: &Range<usize>, run: &mut dyn FnMut(Run<'_>)) {
-        let start = head * self.places;
-        let part = |each: usize| part_of(places, start, each);
-        let Self { keys, key_scales, values, logarithms, inverses, blocks, places: _ } = self;
+    /// Walks over what these places have in memory: whole neighbourhoods.
+    pub(super) fn walk<P: Packed>(&mut self, places: &Range<usize>, run: &mut dyn FnMut(Run<'_>)) {
+        let part = |each: usize| part_of(places, each);
+        let Self { keys, key_scales, values, logarithms, inverses, blocks } = self;
         run(Run::Bytes(&mut keys[part(*blocks * P::BYTES)]));
         run(Run::Halves(&mut key_scales[part(*blocks)]));
         run(Run::Bytes(&mut values[part(*blocks * P::BYTES)]));
@@ -277,15 +277,14 @@ impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
         run(Run::Floats(&mut inverses[part(1)]));
     }
 
-    /// Copies what a head has at the places `from` to those from `to` on: whole neighbourhoods.
-    pub(super) fn copy<P: Packed>(&mut self, head: usize, from: &Range<usize>, to: usize) {
-        let start = head * self.places;
-        let Self { keys, key_scales, values, logarithms, inverses, blocks, places: _ } = self;
-        copy_part(keys, from, to, start, *blocks * P::BYTES);
-        copy_part(key_scales, from, to, start, *blocks);
-        copy_part(values, from, to, start, *blocks * P::BYTES);
-        copy_part(logarithms, from, to, start, 1);
-        copy_part(inverses, from, to, start, 1);
+    /// Copies what is at the places `from` to those from `to` on: whole neighbourhoods.
+    pub(super) fn copy<P: Packed>(&mut self, from: &Range<usize>, to: usize) {
+        let Self { keys, key_scales, values, logarithms, inverses, blocks } = self;
+        copy_part(keys, from, to, *blocks * P::BYTES);
+        copy_part(key_scales, from, to, *blocks);
+        copy_part(values, from, to, *blocks * P::BYTES);
+        copy_part(logarithms, from, to, 1);
+        copy_part(inverses, from, to, 1);
     }
 
     pub(super) fn disjoint(&mut self) -> Bytes<Disjoint<'_, u8>, Disjoint<'_, f16>, Disjoint<'_, f32>> {
@@ -296,121 +295,157 @@ impl Bytes<Aligned<u8>, Vec<f16>, Vec<f32>> {
             logarithms: Disjoint::new(&mut self.logarithms),
             inverses: Disjoint::new(&mut self.inverses),
             blocks: self.blocks,
-            places: self.places,
         }
-    }
-}
-
-impl<B: Deref<Target = [u8]>, H: Deref<Target = [f16]>, F: Deref<Target = [f32]>> Bytes<B, H, F> {
-    /// Where a place lies, of a head that begins at place `start` of what there is: lines that have its neighbours' keys and values, too.
-    pub(super) fn lines<P: Packed>(&self, start: usize, place: usize) -> [Place; LINES] {
-        let each = self.blocks * P::BYTES;
-        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
-        let together = place / TOGETHER * TOGETHER..(place / TOGETHER + 1) * TOGETHER;
-        let own = part_of(&(place..place + 1), start, 1);
-        [
-            Place::of(&self.keys[part_of(&side, start, each)]),
-            Place::of(&self.values[part_of(&together, start, each)]),
-            Place::of(&self.key_scales[part_of(&side, start, self.blocks)]),
-            Place::of(&self.logarithms[own.clone()]),
-            Place::of(&self.inverses[own]),
-        ]
-    }
-}
-
-impl<B, H, F> Bytes<B, H, F> {
-    /// What belongs to a head, where a token has `each`.
-    fn range(&self, head: usize, each: usize) -> Range<usize> {
-        head * self.places * each..(head + 1) * self.places * each
     }
 }
 
 impl Bytes<Disjoint<'_, u8>, Disjoint<'_, f16>, Disjoint<'_, f32>> {
-    /// One of the heads.
+    /// What begins with one of the heads.
+    pub(super) fn behind<P: Packed>(
+        &self,
+        head: usize,
+    ) -> Bytes<Disjoint<'_, u8>, Disjoint<'_, f16>, Disjoint<'_, f32>> {
+        let start = Slabs::head(head);
+        Bytes {
+            keys: self.keys.behind(start * self.blocks * P::BYTES),
+            key_scales: self.key_scales.behind(start * self.blocks),
+            values: self.values.behind(start * self.blocks * P::BYTES),
+            logarithms: self.logarithms.behind(start),
+            inverses: self.inverses.behind(start),
+            blocks: self.blocks,
+        }
+    }
+
+    /// Where a place lies: lines that have its neighbours' keys and values, too.
+    pub(super) fn lines<P: Packed>(&self, place: usize) -> [Place; LINES] {
+        let each = self.blocks * P::BYTES;
+        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
+        let together = place / TOGETHER * TOGETHER..(place / TOGETHER + 1) * TOGETHER;
+        [
+            self.keys.lies(part_of(&side, each)),
+            self.values.lies(part_of(&together, each)),
+            self.key_scales.lies(part_of(&side, self.blocks)),
+            self.logarithms.lies(place..place + 1),
+            self.inverses.lies(place..place + 1),
+        ]
+    }
+
+    /// The memory of the sixteen neighbours around a place.
     ///
     /// # Safety
-    /// No other use of the same head.
+    /// No other use of the head that they are of.
     #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
-    pub(super) unsafe fn head_mut<P: Packed>(&self, head: usize) -> Bytes<&mut [u8], &mut [f16], &mut [f32]> {
-        // SAFETY: heads do not overlap, and this one is in use once by the caller's word.
+    #[inline(always)]
+    unsafe fn around<P: Packed>(&self, place: usize) -> Bytes<&mut [u8], &mut [f16], &mut [f32]> {
+        let side = place / SIDE * SIDE..(place / SIDE + 1) * SIDE;
+        // SAFETY: the places of different heads do not overlap, and this one is in use once by the caller's word.
         unsafe {
             Bytes {
-                keys: self.keys.slice(self.range(head, self.blocks * P::BYTES)),
-                key_scales: self.key_scales.slice(self.range(head, self.blocks)),
-                values: self.values.slice(self.range(head, self.blocks * P::BYTES)),
-                logarithms: self.logarithms.slice(self.range(head, 1)),
-                inverses: self.inverses.slice(self.range(head, 1)),
+                keys: self.keys.slice(part_of(&side, self.blocks * P::BYTES)),
+                key_scales: self.key_scales.slice(part_of(&side, self.blocks)),
+                values: self.values.slice(part_of(&side, self.blocks * P::BYTES)),
+                logarithms: self.logarithms.slice(side.clone()),
+                inverses: self.inverses.slice(side),
                 blocks: self.blocks,
-                places: self.places,
             }
+        }
+    }
+
+    /// Keeps new tokens; `N` is `P::BYTES`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `R`; no other use of this head.
+    #[inline(always)]
+    pub(super) unsafe fn store<R: Rounding, P: Packed, const N: usize>(&self, new: &New<'_>) {
+        let mut room = Room::new();
+        for (place, tokens) in new.runs() {
+            // SAFETY: the caller's contract is the same.
+            unsafe { self.around::<P>(place).store::<R, P, N>(new, place % SIDE, tokens, &mut room) };
         }
     }
 }
 
+/// What bytes of new tokens are made in.
+struct Room<const N: usize> {
+    keys: [[[u8; N]; BLOCKS]; SIDE],
+    values: [[[u8; N]; BLOCKS]; SIDE],
+    part: [f32; PART],
+    steps: [i8; PART],
+}
+
+impl<const N: usize> Room<N> {
+    #[inline(always)]
+    fn new() -> Self {
+        let bytes = [[[0; N]; BLOCKS]; SIDE];
+        Self { keys: bytes, values: bytes, part: [0.0; PART], steps: [0; PART] }
+    }
+}
+
 impl Bytes<&mut [u8], &mut [f16], &mut [f32]> {
-    /// Keeps new tokens; `N` is `P::BYTES`.
+    /// Keeps new tokens of sixteen neighbours, the first of them as number `side`; `N` is `P::BYTES`.
     ///
     /// # Safety
     /// The CPU has the instructions of `R`.
     #[inline(always)]
-    pub(super) unsafe fn store<R: Rounding, P: Packed, const N: usize>(&mut self, new: &New<'_>) {
-        let parts = self.blocks.div_ceil(BLOCKS);
-        let (mut keys, mut values) = ([[[0; N]; BLOCKS]; SIDE], [[[0; N]; BLOCKS]; SIDE]);
-        let (mut room, mut steps) = ([0.0; PART], [0; PART]);
-        for (place, tokens) in new.runs() {
-            let count = tokens.len();
-            let mut inverses = [0.0; SIDE];
-            for (index, token) in tokens.clone().enumerate() {
-                // Tokens lie far apart, and some of them in another core's cache.
-                if token + SIDE < new.batch.tokens.len() {
-                    // SAFETY: the caller's contract is the same.
-                    unsafe {
-                        R::ask(new.value(token + SIDE));
-                        R::ask(new.key(token + SIDE));
-                    }
+    unsafe fn store<R: Rounding, P: Packed, const N: usize>(
+        &mut self,
+        new: &New<'_>,
+        side: usize,
+        tokens: Range<usize>,
+        Room { keys, values, part: room, steps }: &mut Room<N>,
+    ) {
+        let (parts, count) = (self.blocks.div_ceil(BLOCKS), tokens.len());
+        let mut inverses = [0.0; SIDE];
+        for (index, token) in tokens.clone().enumerate() {
+            // Tokens lie far apart, and some of them in another core's cache.
+            if token + SIDE < new.batch.tokens.len() {
+                // SAFETY: the caller's contract is the same.
+                unsafe {
+                    R::ask(new.value(token + SIDE));
+                    R::ask(new.key(token + SIDE));
                 }
-                let (mut least, mut most) = (0.0f32, 0.0f32);
-                for number in 0..parts {
-                    // SAFETY: the caller's contract is the same.
-                    for (low, high) in unsafe { R::extremes(part(new.value(token), number, &mut room)) } {
-                        (least, most) = (least.min(low), most.max(high));
-                    }
-                }
-                // At least as much as has a finite inverse.
-                let step = P::value_step(least, most).max(1e-37);
-                inverses[index] = 1.0 / step;
-                (self.logarithms[place + index], self.inverses[place + index]) = (step.log2(), 1.0 / step);
             }
+            let (mut least, mut most) = (0.0f32, 0.0f32);
             for number in 0..parts {
-                let mut scales = [[0.0; SIDE]; BLOCKS];
-                for (index, token) in tokens.clone().enumerate() {
-                    // SAFETY: the caller's contract is the same.
-                    unsafe {
-                        let key = part(new.key(token), number, &mut room);
-                        let mut inverses_of_key = [0.0; BLOCKS];
-                        for (block, (least, most)) in R::extremes(key).into_iter().enumerate() {
-                            let step = P::key_step(least, most);
-                            scales[block][index] = step;
-                            inverses_of_key[block] = if step == 0.0 { 0.0 } else { 1.0 / step };
-                        }
-                        R::steps(key, inverses_of_key, &mut steps);
-                        for (key, steps) in keys[index].iter_mut().zip(steps.as_chunks().0) {
-                            P::key(steps, key);
-                        }
-                        let value = part(new.value(token), number, &mut room);
-                        R::steps(value, [inverses[index]; BLOCKS], &mut steps);
-                        for (value, steps) in values[index].iter_mut().zip(steps.as_chunks().0) {
-                            P::value(steps, value);
-                        }
+                // SAFETY: the caller's contract is the same.
+                for (low, high) in unsafe { R::extremes(part(new.value(token), number, room)) } {
+                    (least, most) = (least.min(low), most.max(high));
+                }
+            }
+            // At least as much as has a finite inverse.
+            let step = P::value_step(least, most).max(1e-37);
+            inverses[index] = 1.0 / step;
+            (self.logarithms[side + index], self.inverses[side + index]) = (step.log2(), 1.0 / step);
+        }
+        for number in 0..parts {
+            let mut scales = [[0.0; SIDE]; BLOCKS];
+            for (index, token) in tokens.clone().enumerate() {
+                // SAFETY: the caller's contract is the same.
+                unsafe {
+                    let key = part(new.key(token), number, room);
+                    let mut inverses_of_key = [0.0; BLOCKS];
+                    for (block, (least, most)) in R::extremes(key).into_iter().enumerate() {
+                        let step = P::key_step(least, most);
+                        scales[block][index] = step;
+                        inverses_of_key[block] = if step == 0.0 { 0.0 } else { 1.0 / step };
+                    }
+                    R::steps(key, inverses_of_key, steps);
+                    for (key, steps) in keys[index].iter_mut().zip(steps.as_chunks().0) {
+                        P::key(steps, key);
+                    }
+                    let value = part(new.value(token), number, room);
+                    R::steps(value, [inverses[index]; BLOCKS], steps);
+                    for (value, steps) in values[index].iter_mut().zip(steps.as_chunks().0) {
+                        P::value(steps, value);
                     }
                 }
-                let blocks = number * BLOCKS..self.blocks.min((number + 1) * BLOCKS);
-                for (inside, block) in blocks.enumerate() {
-                    // SAFETY: the caller's contract is the same.
-                    let scales = unsafe { R::halves(&scales[inside]) };
-                    self.store_keys((place, block, inside), &keys[..count], &scales[..count]);
-                    self.store_values((place, block, inside), &values[..count]);
-                }
+            }
+            let blocks = number * BLOCKS..self.blocks.min((number + 1) * BLOCKS);
+            for (inside, block) in blocks.enumerate() {
+                // SAFETY: the caller's contract is the same.
+                let scales = unsafe { R::halves(&scales[inside]) };
+                self.store_keys((side, block, inside), &keys[..count], &scales[..count]);
+                self.store_values((side, block, inside), &values[..count]);
             }
         }
     }
@@ -419,12 +454,11 @@ impl Bytes<&mut [u8], &mut [f16], &mut [f32]> {
     #[inline(always)]
     fn store_keys<const N: usize>(
         &mut self,
-        (place, block, inside): (usize, usize, usize),
+        (side, block, inside): (usize, usize, usize),
         rows: &[[[u8; N]; BLOCKS]],
         scales: &[f16],
     ) {
-        let side = place % SIDE;
-        let from = (place - side) * self.blocks + block * SIDE;
+        let from = block * SIDE;
         self.key_scales[from + side..][..scales.len()].copy_from_slice(scales);
         let keys = self.keys[from * N..][..SIDE * N].as_chunks_mut::<{ 4 * SIDE }>().0;
         for (four, keys) in keys.iter_mut().enumerate() {
@@ -439,13 +473,13 @@ impl Bytes<&mut [u8], &mut [f16], &mut [f32]> {
     #[inline(always)]
     fn store_values<const N: usize>(
         &mut self,
-        (place, block, inside): (usize, usize, usize),
+        (side, block, inside): (usize, usize, usize),
         rows: &[[[u8; N]; BLOCKS]],
     ) {
         let mut index = 0;
         while index < rows.len() {
-            let together = (place + index) % TOGETHER;
-            let from = ((place + index) / TOGETHER * self.blocks + block) * N * TOGETHER;
+            let together = (side + index) % TOGETHER;
+            let from = ((side + index) / TOGETHER * self.blocks + block) * N * TOGETHER;
             let values = self.values[from..][..N * TOGETHER].as_chunks_mut::<TOGETHER>().0;
             if let (0, Some([a, b, c, d])) = (together, rows[index..].first_chunk::<TOGETHER>()) {
                 let [a, b, c, d] = [&a[inside], &b[inside], &c[inside], &d[inside]];
