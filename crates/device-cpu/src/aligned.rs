@@ -207,4 +207,40 @@ mod tests {
             assert!(touched < BYTES / 2, "{name}: {touched} bytes were touched");
         }
     }
+
+    /// Flags of what is mapped at an address, as the system describes it.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    fn flags_at(address: usize) -> String {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut is_here = false;
+        for line in smaps.lines() {
+            // A mapping begins with its addresses; what is said of it follows.
+            let bounds = line.split(' ').next().and_then(|first| first.split_once('-'));
+            let bounds = bounds.map(|(start, end)| [start, end].map(|bound| usize::from_str_radix(bound, 16)));
+            match (bounds, line.strip_prefix("VmFlags:")) {
+                (Some([Ok(start), Ok(end)]), _) => is_here = (start..end).contains(&address),
+                (_, Some(flags)) if is_here => return flags.to_owned(),
+                _ => {}
+            }
+        }
+        panic!("nothing is mapped at {address:#x}");
+    }
+
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[test]
+    fn the_system_is_asked_for_whole_large_pages() {
+        if !std::fs::exists("/sys/kernel/mm/transparent_hugepage/enabled").unwrap() {
+            println!("skipped: this system has no large pages to give");
+            return;
+        }
+        // More than an allocator keeps at hand.
+        let count = 32 * LARGE_PAGE_BYTES + 1;
+        for (zeros, is_asked) in [(Aligned::<u8>::in_large_pages(count), true), (Aligned::<u8>::new(count), false)] {
+            let flags = flags_at(zeros.as_ptr().addr() + count / 2);
+            assert_eq!(flags.split_ascii_whitespace().any(|flag| flag == "hg"), is_asked, "{flags}");
+        }
+        // Too little for one is not asked for, and is as it was.
+        assert!(Aligned::<f32>::in_large_pages(1000).iter().all(|&zero| zero == 0.0));
+        assert!(Aligned::<u8>::in_large_pages(0).is_empty());
+    }
 }
