@@ -82,11 +82,9 @@ impl<T: Zero> Aligned<T> {
         Self { all, start, count }
     }
 
-    /// The same in large pages, where the system gives them: for memory of which a core reads some here and some there.
-    pub fn in_large_pages(count: usize) -> Self {
-        let mut zeros = Self::new(count);
-        prefer_large_pages(&mut zeros.all);
-        zeros
+    /// As [`prefer_large_pages`]: for memory of which a core reads some here and some there.
+    pub fn prefer_large_pages(&mut self) {
+        prefer_large_pages(&mut self.all);
     }
 
     /// Where they begin: what a kernel asks for again and again, and no check of a slice's ends stands in its way.
@@ -165,7 +163,7 @@ macro_rules! in_whole_lines {
 pub(crate) use in_whole_lines;
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     #[test]
@@ -208,9 +206,15 @@ mod tests {
         }
     }
 
-    /// Flags of what is mapped at an address, as the system describes it.
+    /// Whether large pages were asked for in the middle of this memory, as the system describes what is mapped there; nothing where it has none
+    /// to give.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    fn flags_at(address: usize) -> String {
+    pub fn is_in_large_pages<T>(memory: &[T]) -> Option<bool> {
+        if !std::fs::exists("/sys/kernel/mm/transparent_hugepage/enabled").unwrap() {
+            println!("skipped: this system has no large pages to give");
+            return None;
+        }
+        let address = memory[memory.len() / 2..].as_ptr().addr();
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let mut is_here = false;
         for line in smaps.lines() {
@@ -219,7 +223,7 @@ mod tests {
             let bounds = bounds.map(|(start, end)| [start, end].map(|bound| usize::from_str_radix(bound, 16)));
             match (bounds, line.strip_prefix("VmFlags:")) {
                 (Some([Ok(start), Ok(end)]), _) => is_here = (start..end).contains(&address),
-                (_, Some(flags)) if is_here => return flags.to_owned(),
+                (_, Some(flags)) if is_here => return Some(flags.split_ascii_whitespace().any(|flag| flag == "hg")),
                 _ => {}
             }
         }
@@ -229,18 +233,18 @@ mod tests {
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[test]
     fn the_system_is_asked_for_whole_large_pages() {
-        if !std::fs::exists("/sys/kernel/mm/transparent_hugepage/enabled").unwrap() {
-            println!("skipped: this system has no large pages to give");
-            return;
-        }
         // More than an allocator keeps at hand.
         let count = 32 * LARGE_PAGE_BYTES + 1;
-        for (zeros, is_asked) in [(Aligned::<u8>::in_large_pages(count), true), (Aligned::<u8>::new(count), false)] {
-            let flags = flags_at(zeros.as_ptr().addr() + count / 2);
-            assert_eq!(flags.split_ascii_whitespace().any(|flag| flag == "hg"), is_asked, "{flags}");
+        for is_asked in [true, false] {
+            let mut zeros = Aligned::<u8>::new(count);
+            is_asked.then(|| zeros.prefer_large_pages());
+            assert!(is_in_large_pages(&zeros).is_none_or(|found| found == is_asked), "asked: {is_asked}");
         }
         // Too little for one is not asked for, and is as it was.
-        assert!(Aligned::<f32>::in_large_pages(1000).iter().all(|&zero| zero == 0.0));
-        assert!(Aligned::<u8>::in_large_pages(0).is_empty());
+        for count in [0, 1000] {
+            let mut zeros = Aligned::<f32>::new(count);
+            zeros.prefer_large_pages();
+            assert!(zeros.len() == count && zeros.iter().all(|&zero| zero == 0.0));
+        }
     }
 }

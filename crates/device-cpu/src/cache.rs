@@ -132,6 +132,19 @@ impl Cache {
         Self { kept, page_tokens, slabs, blocks, kv_heads, head_dim }
     }
 
+    /// As [`Aligned::prefer_large_pages`].
+    pub fn prefer_large_pages(&mut self) {
+        match &mut self.kept {
+            Kept::F32(Numbers { keys, values, .. }) => {
+                [keys, values].into_iter().for_each(Aligned::prefer_large_pages);
+            }
+            Kept::F16(Numbers { keys, values, .. }) => {
+                [keys, values].into_iter().for_each(Aligned::prefer_large_pages);
+            }
+            Kept::Q8_0(bytes) | Kept::Q4_0(bytes) => bytes.prefer_large_pages(),
+        }
+    }
+
     /// Bytes that [`Self::new`] asks the machine for.
     pub fn bytes(plan: &Plan, form: Form, blocks: usize) -> u64 {
         let (kv_heads, head_dim) = form.sizes();
@@ -502,13 +515,12 @@ impl<E: Number> Numbers<Aligned<E>> {
     /// Room for `places` tokens of heads of `head_dim` values.
     fn new(places: usize, head_dim: usize) -> Self {
         let width = head_dim.next_multiple_of(SIDE);
-        let numbers = || Aligned::in_large_pages(places * width);
-        Self { keys: numbers(), values: numbers(), width, rows: None }
+        Self { keys: Aligned::new(places * width), values: Aligned::new(places * width), width, rows: None }
     }
 
     /// Room for `places` keys of `width` numbers, whose values begin behind `start`. What is behind them stays zero.
     fn of_rows(places: usize, start: usize, width: usize) -> Self {
-        Self { keys: Aligned::new(0), values: Aligned::in_large_pages(places * width), width, rows: Some(start) }
+        Self { keys: Aligned::new(0), values: Aligned::new(places * width), width, rows: Some(start) }
     }
 
     /// Copies what is at the places `from` to those from `to` on.

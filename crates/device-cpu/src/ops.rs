@@ -116,8 +116,8 @@ impl Cpu {
             on_rings: if plan.ring.is_some() { Batch::with_room(plan) } else { Batch::default() },
             ring: plan.ring,
             buffers: Buffer::ALL.iter().map(|buffer| Aligned::new(buffer.values(shape, plan))).collect(),
-            caches: Caches::new(plan, forms_of_pages(shape, plan)),
-            rings: Caches::new(&plan.of_rings().unwrap_or(*plan), forms_of_rings(shape, plan)),
+            caches: Caches::new(plan, forms_of_pages(shape, plan), &pool),
+            rings: Caches::new(&plan.of_rings().unwrap_or(*plan), forms_of_rings(shape, plan), &pool),
             states,
             ropes: ropes.collect(),
             products: Scratch::new(

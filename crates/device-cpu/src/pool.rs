@@ -40,6 +40,7 @@ pub struct Pool {
     workers: Vec<Worker>,
     /// What each thread is told of with the next job.
     foreseen: Vec<Vec<Place>>,
+    memories: usize,
 }
 
 struct Worker {
@@ -153,7 +154,13 @@ impl Pool {
         while shared.started.load(Ordering::Acquire) + 1 < threads {
             thread::yield_now();
         }
-        Self { shared, workers, foreseen: (0..threads).map(|_| Vec::with_capacity(FORESEEN_MAX)).collect() }
+        let foreseen = (0..threads).map(|_| Vec::with_capacity(FORESEEN_MAX)).collect();
+        Self { shared, workers, foreseen, memories: topology.memories() }
+    }
+
+    /// Memories that the machine's cores are near to.
+    pub fn memories(&self) -> usize {
+        self.memories
     }
 
     /// Threads, the caller counted.

@@ -71,6 +71,11 @@ impl Topology {
         self.parallelism
     }
 
+    /// Memories that the cores are near to: one, where the machine does not say.
+    pub(crate) fn memories(&self) -> usize {
+        self.memories
+    }
+
     /// The CPU that thread `thread` of `threads` should stay on, if it should.
     pub(crate) fn place(&self, thread: usize, threads: usize) -> Option<usize> {
         // Fewer threads than cores are spread over the memories, whose bandwidths add up.

@@ -4,6 +4,7 @@ use kauri_device::Plan;
 use kauri_device::memory::Run;
 
 use super::{Cache, Form};
+use crate::pool::Pool;
 
 /// The caches of a model's blocks.
 pub struct Caches {
@@ -21,10 +22,15 @@ struct Share {
 }
 
 impl Caches {
-    /// Empty caches for every page of the plan, for blocks that keep keys and values in these forms.
-    pub fn new(plan: &Plan, forms: impl Iterator<Item = Option<Form>>) -> Self {
+    /// Empty caches for every page of the plan, for blocks that keep keys and values in these forms. They lie in large pages where all threads
+    /// share a memory; where there are several, small pages lie near the thread that stores a head, and a large one would have many heads.
+    pub fn new(plan: &Plan, forms: impl Iterator<Item = Option<Form>>, pool: &Pool) -> Self {
         let (counts, of_blocks) = grouped(forms);
-        let caches = counts.into_iter().map(|(form, blocks)| Cache::new(plan, form, blocks)).collect();
+        let caches = counts.into_iter().map(|(form, blocks)| Cache::new(plan, form, blocks));
+        let mut caches: Vec<_> = caches.collect();
+        if pool.memories() == 1 {
+            caches.iter_mut().for_each(Cache::prefer_large_pages);
+        }
         Self { caches, of_blocks }
     }
 
@@ -86,5 +92,33 @@ mod tests {
         assert_eq!(counts, [(wide, 2), (narrow, 1), (rows, 1)]);
         let share = |cache, block| Some(Share { cache, block });
         assert_eq!(of_blocks, [share(0, 0), None, share(1, 0), share(0, 1), share(2, 0)]);
+    }
+
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[test]
+    fn caches_lie_in_large_pages_where_there_is_one_memory() {
+        use kauri_device::CacheType;
+
+        use super::super::Kept;
+        use crate::aligned::tests::is_in_large_pages;
+
+        let plan = Plan {
+            page_tokens: 32,
+            // More than an allocator keeps at hand.
+            pages: 1 << 14,
+            batch_tokens: 1,
+            batch_outputs: 1,
+            slots: 1,
+            cache: CacheType::Q8_0,
+            ring: None,
+        };
+        let pool = Pool::new(1);
+        let form = Form::Heads { kv_heads: 2, head_dim: 128 };
+        let caches = Caches::new(&plan, [Some(form)].into_iter(), &pool);
+        let (cache, _) = caches.of(0).expect("the only block's");
+        let Kept::Q8_0(bytes) = &cache.kept else { panic!("as planned") };
+        for part in [&bytes.keys, &bytes.values] {
+            assert!(is_in_large_pages(part).is_none_or(|found| found == (pool.memories() == 1)));
+        }
     }
 }

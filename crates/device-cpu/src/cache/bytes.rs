@@ -232,13 +232,21 @@ impl Stored {
     pub fn new<P: Packed>(places: usize, head_dim: usize) -> Self {
         let blocks = head_dim.div_ceil(BLOCK);
         Self {
-            keys: Aligned::in_large_pages(places * blocks * P::BYTES),
-            key_scales: Aligned::in_large_pages(places * blocks),
-            values: Aligned::in_large_pages(places * blocks * P::BYTES),
-            logarithms: Aligned::in_large_pages(places),
-            inverses: Aligned::in_large_pages(places),
+            keys: Aligned::new(places * blocks * P::BYTES),
+            key_scales: Aligned::new(places * blocks),
+            values: Aligned::new(places * blocks * P::BYTES),
+            logarithms: Aligned::new(places),
+            inverses: Aligned::new(places),
             blocks,
         }
+    }
+
+    /// As [`Aligned::prefer_large_pages`].
+    pub(super) fn prefer_large_pages(&mut self) {
+        let Self { keys, key_scales, values, logarithms, inverses, blocks: _ } = self;
+        [keys, values].into_iter().for_each(Aligned::prefer_large_pages);
+        key_scales.prefer_large_pages();
+        [logarithms, inverses].into_iter().for_each(Aligned::prefer_large_pages);
     }
 
     /// Bytes of one key and one value of so many blocks.
