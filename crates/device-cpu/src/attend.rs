@@ -27,11 +27,11 @@ use kauri_device::{Batch, Plan, Sequence, Weight, formula};
 use next::Next;
 
 use crate::aligned::Aligned;
-use crate::cache::bytes::{BLOCK, Nibble, Octet};
-use crate::cache::{Cache, Kept, Places};
+use crate::cache::bytes::{BLOCK, Nibble, Octet, Owned, Packed};
+use crate::cache::{self, Cache, Kept, Number, Places};
 use crate::detect::Kernels;
 use crate::pool::{Disjoint, Pool, share};
-use crate::vector::Vector;
+use crate::vector::{Stored, Vector};
 
 /// Positions that share a softmax.
 const SEGMENT: usize = 256;
@@ -274,6 +274,11 @@ impl Task<'_> {
         (self.attention.heads / self.attention.kv_heads) as usize
     }
 
+    /// The number of a key-value head among those of all layers that share the cache.
+    fn head(&self, kv_head: usize) -> usize {
+        self.first_head + kv_head
+    }
+
     fn sequence(&self, tile: &Tile) -> &Sequence {
         &self.batch.sequences[tile.sequence]
     }
@@ -459,7 +464,7 @@ pub fn scalar(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
             let q = task.query(tile, row);
             let scores = &mut scratch.scores[..range.len()];
             for (score, position) in scores.iter_mut().zip(range.clone()) {
-                task.cache.read_key(places.of(position), task.first_head + tile.kv_head, stored_head);
+                task.cache.read_key(places.of(position), task.head(tile.kv_head), stored_head);
                 *score = formula::dot(q, stored_head) * task.attention.scale;
                 if let Some(cap) = task.attention.soft_cap {
                     *score = formula::soft_cap(*score, cap);
@@ -472,7 +477,7 @@ pub fn scalar(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch) {
             let values = &mut scratch.part.values[index * width..][..stored_head.len()];
             values.fill(0.0);
             for (weight, position) in scores.iter().zip(range) {
-                task.cache.read_value(places.of(position), task.first_head + tile.kv_head, stored_head);
+                task.cache.read_value(places.of(position), task.head(tile.kv_head), stored_head);
                 values.iter_mut().zip(stored_head.iter()).for_each(|(sum, value)| *sum += weight * value);
             }
         }
@@ -492,67 +497,52 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
     // SAFETY: the caller's contract is the same.
     unsafe {
         match &task.cache.kept {
-            Kept::F32(cache) => {
-                for segment in tile.segments.clone() {
-                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head(task.first_head + head));
-                    numbers::segment::<V, f32>(
-                        task,
-                        tile,
-                        segment,
-                        scratch,
-                        (&cache.head(task.first_head + tile.kv_head), &next),
-                    );
-                    task.take(tile, segment, scratch);
-                }
-            }
-            Kept::F16(cache) => {
-                for segment in tile.segments.clone() {
-                    let next = Next::behind(task, tile, segment, scratch, |head| cache.head(task.first_head + head));
-                    numbers::segment::<V, f16>(
-                        task,
-                        tile,
-                        segment,
-                        scratch,
-                        (&cache.head(task.first_head + tile.kv_head), &next),
-                    );
-                    task.take(tile, segment, scratch);
-                }
-            }
-            Kept::Q8_0(cache) => {
-                bytes::prepare::<V>(task, tile, scratch);
-                bytes::find_starts::<V, Octet>(task, tile, scratch);
-                for segment in tile.segments.clone() {
-                    let next =
-                        Next::behind(task, tile, segment, scratch, |head| cache.head::<Octet>(task.first_head + head));
-                    bytes::segment::<V, Octet>(
-                        task,
-                        tile,
-                        segment,
-                        scratch,
-                        (&cache.head::<Octet>(task.first_head + tile.kv_head), &next),
-                    );
-                    task.take(tile, segment, scratch);
-                }
-            }
-            Kept::Q4_0(cache) => {
-                bytes::prepare::<V>(task, tile, scratch);
-                bytes::find_starts::<V, Nibble>(task, tile, scratch);
-                for segment in tile.segments.clone() {
-                    let next =
-                        Next::behind(task, tile, segment, scratch, |head| cache.head::<Nibble>(task.first_head + head));
-                    bytes::segment::<V, Nibble>(
-                        task,
-                        tile,
-                        segment,
-                        scratch,
-                        (&cache.head::<Nibble>(task.first_head + tile.kv_head), &next),
-                    );
-                    task.take(tile, segment, scratch);
-                }
-            }
+            Kept::F32(cache) => of_numbers::<V, f32>(task, tile, scratch, cache),
+            Kept::F16(cache) => of_numbers::<V, f16>(task, tile, scratch, cache),
+            Kept::Q8_0(cache) => of_bytes::<V, Octet>(task, tile, scratch, cache),
+            Kept::Q4_0(cache) => of_bytes::<V, Nibble>(task, tile, scratch, cache),
         }
     }
     task.end(tile, scratch);
+}
+
+/// The segments of a tile, whose keys and values are kept as numbers.
+///
+/// # Safety
+/// As [`tile`].
+#[inline(always)]
+unsafe fn of_numbers<V: Vector, E: Number + Stored>(
+    task: &Task<'_>,
+    tile: &Tile,
+    scratch: &mut Scratch,
+    cache: &cache::Numbers<Aligned<E>>,
+) {
+    let own = cache.head(task.head(tile.kv_head));
+    for segment in tile.segments.clone() {
+        let next = Next::behind(task, tile, segment, scratch, |kv_head| cache.head(task.head(kv_head)));
+        // SAFETY: the caller's contract is the same.
+        unsafe { numbers::segment::<V, E>(task, tile, segment, scratch, (&own, &next)) };
+        task.take(tile, segment, scratch);
+    }
+}
+
+/// The same of those kept as bytes.
+///
+/// # Safety
+/// As [`tile`].
+#[inline(always)]
+unsafe fn of_bytes<V: Vector, P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratch, cache: &Owned) {
+    let own = cache.head::<P>(task.head(tile.kv_head));
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        bytes::prepare::<V>(task, tile, scratch);
+        bytes::find_starts::<V, P>(task, tile, scratch);
+        for segment in tile.segments.clone() {
+            let next = Next::behind(task, tile, segment, scratch, |kv_head| cache.head::<P>(task.head(kv_head)));
+            bytes::segment::<V, P>(task, tile, segment, scratch, (&own, &next));
+            task.take(tile, segment, scratch);
+        }
+    }
 }
 
 /// Whether the registers have room for sixteen sums beside what is multiplied. Where they have not, a sum that lies in memory waits there longer

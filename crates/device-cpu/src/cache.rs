@@ -24,7 +24,7 @@ use crate::detect::Kernels;
 use crate::foresight::{self, Place};
 use crate::pool::{Disjoint, Pool, share};
 use crate::vector::Vector;
-use bytes::{Bytes, Formula, Nibble, Octet, Packed, Rounding, Stored, Vectors};
+use bytes::{Bytes, Formula, Nibble, Octet, Packed, Rounding, Vectors};
 use slabs::Slabs;
 
 pub use slabs::Places;
@@ -74,9 +74,9 @@ pub enum Kept {
     /// Rounded to half precision.
     F16(Numbers<Aligned<f16>>),
     /// Rounded to bytes.
-    Q8_0(Stored),
+    Q8_0(bytes::Owned),
     /// Rounded to half bytes.
-    Q4_0(Stored),
+    Q4_0(bytes::Owned),
 }
 
 /// Keys and values as numbers, of all heads or of one.
@@ -116,7 +116,7 @@ impl Cache {
         assert!(page_tokens.is_multiple_of(SIDE), "pages of {page_tokens} tokens; the CPU needs a multiple of {SIDE}");
         let (kv_heads, head_dim) = form.sizes();
         let slabs = Slabs::new(blocks * kv_heads);
-        let places = slabs.places(tokens_of(plan)) as usize;
+        let places = slabs.places(tokens_in(plan)) as usize;
         let kept = match (form, plan.cache) {
             (Form::Heads { .. }, CacheType::F32) => Kept::F32(Numbers::new(places, head_dim)),
             (Form::Heads { .. }, CacheType::F16) => Kept::F16(Numbers::new(places, head_dim)),
@@ -148,14 +148,14 @@ impl Cache {
     /// Bytes that [`Self::new`] asks the machine for.
     pub fn bytes(plan: &Plan, form: Form, blocks: usize) -> u64 {
         let (kv_heads, head_dim) = form.sizes();
-        let places = Slabs::new(blocks * kv_heads).places(tokens_of(plan));
-        let (blocks, width) = (head_dim.div_ceil(bytes::BLOCK), form.width());
+        let places = Slabs::new(blocks * kv_heads).places(tokens_in(plan));
+        let (blocks_of_head, width) = (head_dim.div_ceil(bytes::BLOCK), form.width());
         let each = match form {
             Form::Heads { .. } => match plan.cache {
                 CacheType::F32 => 2 * 4 * width,
                 CacheType::F16 => 2 * 2 * width,
-                CacheType::Q8_0 => Bytes::bytes::<Octet>(blocks),
-                CacheType::Q4_0 => Bytes::bytes::<Nibble>(blocks),
+                CacheType::Q8_0 => Bytes::bytes::<Octet>(blocks_of_head),
+                CacheType::Q4_0 => Bytes::bytes::<Nibble>(blocks_of_head),
             },
             Form::Rows { .. } => match plan.cache {
                 CacheType::F32 => 4 * width,
@@ -320,8 +320,8 @@ impl Form {
     }
 }
 
-/// Tokens of all pages.
-fn tokens_of(plan: &Plan) -> u64 {
+/// Tokens that all pages of the plan have room for.
+fn tokens_in(plan: &Plan) -> u64 {
     u64::from(plan.pages) * u64::from(plan.page_tokens)
 }
 

@@ -26,7 +26,7 @@ use super::bytes::{self, Head, word};
 use super::next::{GROUP, GROUPS, Group, Next};
 use super::{ROWS, SEGMENT, Shares, Task, Tile, lanes};
 use crate::cache::SIDE;
-use crate::cache::bytes::{BLOCK, Nibble, Octet, Packed, Stored, TOGETHER};
+use crate::cache::bytes::{BLOCK, Nibble, Octet, Owned, Packed, TOGETHER};
 use crate::product::Line;
 use crate::vector::Vector;
 use crate::x86_64::amx::{self, Beside, ROW_BYTES, Shape, release};
@@ -92,7 +92,7 @@ pub unsafe fn attend(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch)
 /// # Safety
 /// As [`attend`].
 #[inline(always)]
-unsafe fn of_bytes<P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch, cache: &Stored) {
+unsafe fn of_bytes<P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super::Scratch, cache: &Owned) {
     task.begin(tile, scratch);
     let count = tile.rows.len();
     // SAFETY: the caller's contract is the same.
@@ -104,8 +104,8 @@ unsafe fn of_bytes<P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super:
         scratch.total.unit = UNIT;
         ask_for_next(task, tile);
         for segment in tile.segments.clone() {
-            let next = Next::behind(task, tile, segment, scratch, |head| cache.head::<P>(task.first_head + head));
-            of_segment::<P>(task, tile, segment, scratch, (&cache.head::<P>(task.first_head + tile.kv_head), &next));
+            let next = Next::behind(task, tile, segment, scratch, |kv_head| cache.head::<P>(task.head(kv_head)));
+            of_segment::<P>(task, tile, segment, scratch, (&cache.head::<P>(task.head(tile.kv_head)), &next));
         }
         if count >= ENOUGH {
             release();

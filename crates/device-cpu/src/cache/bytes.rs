@@ -6,7 +6,7 @@
 //!   product adds four channels to the scores of sixteen tokens.
 //! - *Values* stand as (places / 4, blocks, bytes of a block, 4 tokens): one product adds four tokens to sixteen channels. A
 //!   token has one scale for the whole head, which attention takes into the token's weight before that is rounded. (A scale
-//!   for each channel would depend on tokens that come later.) Stored are its logarithm to the base of two, which is added to
+//!   for each channel would depend on tokens that come later.) Owned are its logarithm to the base of two, which is added to
 //!   the token's score, and its inverse, which takes it out of the sum of weights again.
 //!
 //! A block of [`Octet`]s is 32 signed bytes; of [`Nibble`]s 16, each with value `i` in its low half and value `i + 16` in its high half.
@@ -53,8 +53,8 @@ pub struct Bytes<B, H, F> {
     pub blocks: usize,
 }
 
-/// All of a cache.
-pub type Stored = Bytes<Aligned<u8>, Aligned<f16>, Aligned<f32>>;
+/// All of a cache's, in memory of their own.
+pub type Owned = Bytes<Aligned<u8>, Aligned<f16>, Aligned<f32>>;
 
 /// How 32 values become bytes.
 pub trait Packed: Copy {
@@ -227,7 +227,7 @@ impl Packed for Nibble {
     }
 }
 
-impl Stored {
+impl Owned {
     /// Room for `places` tokens of heads of `head_dim` values.
     pub fn new<P: Packed>(places: usize, head_dim: usize) -> Self {
         let blocks = head_dim.div_ceil(BLOCK);
