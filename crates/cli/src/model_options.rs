@@ -129,7 +129,7 @@ pub enum Instructions {
     AvxVnni,
     /// AVX-512 with byte products (VNNI).
     Avx512,
-    /// AVX-512, and tiles (AMX) for BF16 weights.
+    /// AVX-512, and products of tiles (AMX).
     Amx,
     /// NEON with byte products (dotprod).
     Neon,
