@@ -20,7 +20,7 @@ use meet::{SPANS_MAX, in_turns, meet};
 use crate::activation::{self, Activations, Corrected, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{
-    self, Ahead, CHUNK, DIRECT_MAX, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales,
+    self, Ahead, CHUNK_MAX, DIRECT_MAX, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales,
     Scratch, Tiles, offsets, offsets_of_whole,
 };
 use crate::quant::written_out;
@@ -234,7 +234,8 @@ pub const fn correction<V: Vector, U: Unpack>() -> Correction {
 
 /// Most columns of a panel of so many vectors of rows.
 const fn columns_max<V: Vector>(strips: usize) -> usize {
-    CHUNK * LANES_MAX / (strips * V::LANES)
+    assert!(V::CHUNK <= CHUNK_MAX, "a panel has no room for so many");
+    V::CHUNK * LANES_MAX / (strips * V::LANES)
 }
 
 impl<V: Vector, U: Unpack> Fill<V> for Bytes<U> {

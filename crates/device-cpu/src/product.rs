@@ -37,8 +37,10 @@ const ENOUGH: usize = 48;
 pub const LINE: usize = 64;
 /// Bytes of a strip that leave room in a first-level cache for half as many of the next: half of one.
 const NEAR_BYTES: usize = 24 << 10;
-/// Columns of sixteen rows unpacked at a time: 16 KiB of bytes, half a first-level cache.
+/// Columns of sixteen rows unpacked at a time, where an instruction set says nothing else: 16 KiB of bytes, half a first-level cache.
 pub const CHUNK: usize = 1024;
+/// Most of them.
+pub const CHUNK_MAX: usize = 2 * CHUNK;
 /// Lines of a panel for tile registers: 64 KiB.
 pub const LINES: usize = 1024;
 
@@ -252,12 +254,12 @@ impl Line {
 impl Scratch {
     /// For batches of up to `tokens` tokens.
     pub fn new(tokens: usize) -> Self {
-        let groups = CHUNK / 16 * LANES_MAX;
+        let groups = CHUNK_MAX / 16 * LANES_MAX;
         let panel = Panel {
-            bytes: Aligned::new(CHUNK * LANES_MAX),
+            bytes: Aligned::new(CHUNK_MAX * LANES_MAX),
             scales: Aligned::new(groups),
             minimums: Aligned::new(groups),
-            blocks: Aligned::new(CHUNK / SPAN * LANES_MAX),
+            blocks: Aligned::new(CHUNK_MAX / SPAN * LANES_MAX),
             lines: vec![Line([0; LANES_MAX]); LINES],
         };
         let sums = tokens * LANES_MAX * STRIPS_MAX;

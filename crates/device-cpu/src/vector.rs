@@ -5,6 +5,8 @@
 
 use half::{bf16, f16};
 
+use crate::product;
+
 /// Vectors of one instruction set.
 ///
 /// # Safety
@@ -17,6 +19,8 @@ pub unsafe trait Vector: Copy {
     const STRIPS: usize;
     /// The same where sums are of sixteen bits.
     const STRIPS_IN_HALVES: usize = Self::STRIPS;
+    /// Columns of sixteen rows that it unpacks at a time, at most [`product::CHUNK_MAX`].
+    const CHUNK: usize = product::CHUNK;
     /// Tokens that it computes together: as many as the registers have room for sums, one for each vector of rows.
     const TOKENS: usize;
     /// Registers.
@@ -30,7 +34,7 @@ pub unsafe trait Vector: Copy {
     const WHOLE: bool = false;
     /// Whether [`Self::dot_halves`] is quicker than [`Self::dot_low`], and its sums are of sixteen bits.
     const HALVES: bool = false;
-    /// Streams of memory in which weights are asked for, at most [`crate::product::STREAMS_MAX`].
+    /// Streams of memory in which weights are asked for, at most [`product::STREAMS_MAX`].
     const STREAMS: usize;
     /// Whether [`Self::prefetch`] brings a line to the first-level cache alone, so that what one token reads is asked for only a few rows before.
     const NEAR: bool = false;

@@ -29,6 +29,7 @@ use std::mem::transmute;
 use half::{bf16, f16};
 
 use crate::detect::{Compiled, compile};
+use crate::product;
 use crate::vector::{Blocks, Vector};
 
 /// How a family of CPUs with AVX-512 wants its weights read (docs/log.md, "In which order, and into which cache").
@@ -40,6 +41,8 @@ pub trait Reads: Copy {
     const NEAR: bool;
     /// [`Vector::ASKS_FILLING`].
     const ASKS_FILLING: bool = true;
+    /// [`Vector::CHUNK`].
+    const CHUNK: usize = product::CHUNK;
     /// [`Vector::IN_TURNS`].
     const SHORT: bool;
     /// Whether sixteen bytes from memory are put into half a vector in half the time that they take into a whole one, and words one by one in half
@@ -74,6 +77,8 @@ impl Reads for InOrder {
     const STREAMS: usize = 1;
     const NEAR: bool = false;
     const ASKS_FILLING: bool = false;
+    // The second-level cache gives the panel in order as fast as it is met, and sums go to memory and back half as often.
+    const CHUNK: usize = 2 * product::CHUNK;
     const SHORT: bool = true;
     const HALVES: bool = true;
     const ROWS: bool = true;
@@ -102,6 +107,7 @@ pub struct Avx512<R, const WHOLE: bool = false>(PhantomData<R>);
 unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const LANES: usize = 16;
     const STRIPS: usize = 2;
+    const CHUNK: usize = R::CHUNK;
     const TOKENS: usize = 6;
     const REGISTERS: usize = 32;
     const EIGHT: bool = true;
