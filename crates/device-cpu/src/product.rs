@@ -39,7 +39,7 @@ pub const LINE: usize = 64;
 const NEAR_BYTES: usize = 24 << 10;
 /// Columns of sixteen rows unpacked at a time, where an instruction set says nothing else: 16 KiB of bytes, half a first-level cache.
 pub const CHUNK: usize = 1024;
-/// Most of them.
+/// Most of them with any instruction set: the panel's room.
 pub const CHUNK_MAX: usize = 2 * CHUNK;
 /// Lines of a panel for tile registers: 64 KiB.
 pub const LINES: usize = 1024;
