@@ -1,7 +1,7 @@
 //! Products of rows of weights with tokens: what the integer and the floating-point kernel have in common.
 //!
 //! Where weights are whole numbers, a lane is a row (`floats.rs` has lanes of columns). A strip of a few vectors of rows is unpacked from the stored layout, a chunk of columns at a time, into a
-//! panel in the first-level cache, which then meets the tokens, a tile of them at a time. Each output is summed over the columns
+//! panel in a near cache ([`Vector::CHUNK`]), which then meets the tokens, a tile of them at a time. Each output is summed over the columns
 //! in order, so that it does not depend on how many tokens there are, nor on how they are tiled. A strip's sums stay with its
 //! worker until [`finish`] takes them where they belong, tile by tile, or go there from registers (`Output::put`): what follows a product
 //! costs no pass over memory of its own.
