@@ -32,6 +32,9 @@ const BLOCK_REST: usize = 8;
 /// Strips that a block meets before the next one does, where there are so many: their weights stay in the cache, too.
 const BLOCK_STRIPS: usize = 4;
 
+/// Pieces of a thread's share of a product with a few tokens: taking one costs more than the end of a shorter one is waited for.
+const FEW_PIECES: usize = 8;
+
 /// Bytes of a matrix that a thread asks for at most before it computes.
 const FORESEEN_BYTES: usize = 64 << 10;
 
@@ -225,7 +228,8 @@ pub fn linear<'a>(
     let count = jobs.iter().flatten().map(Shared::units).sum::<usize>();
     let has_blocks = jobs.iter().flatten().any(|job| job.block() < tokens);
     let least = if has_blocks { BLOCK_STRIPS.min(count.div_ceil(pool.threads())) } else { 1 };
-    let grain = pool.grain(count).max(least);
+    let grain = if tokens <= product::DIRECT_MAX { pool.grain_for(FEW_PIECES, count) } else { pool.grain(count) };
+    let grain = grain.max(least);
     let threads = pool.threads();
     scratch.foresight.pass(|thread| {
         let pieces = share(thread, threads, count.div_ceil(grain));

@@ -170,7 +170,12 @@ impl Pool {
 
     /// Things to a piece, where there are `count` of them and each costs about the same.
     pub fn grain(&self, count: usize) -> usize {
-        count.div_ceil(PIECES * self.threads()).max(1)
+        self.grain_for(PIECES, count)
+    }
+
+    /// The same where a thread is to have so many pieces.
+    pub fn grain_for(&self, pieces: usize, count: usize) -> usize {
+        count.div_ceil(pieces * self.threads()).max(1)
     }
 
     /// Tells a thread of something that it will read soon after the next job of more than one range: it asks for that when it has no range of
