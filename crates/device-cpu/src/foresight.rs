@@ -3,13 +3,15 @@
 //! A token's products stream each weight once. Between two of them stand a barrier, what one thread does by itself, and a first strip of rows
 //! that nobody asked for before; with small matrices that is an eighth of the time (docs/log.md, "What stands between two products, on family 25").
 
+use std::ops::Range;
+
 use crate::pool::Pool;
 use crate::product::LINE;
 
 /// Products of a step of which is known what threads read first.
 const PRODUCTS_MAX: usize = 512;
 
-/// Matrices that a thread begins with: a product's, and its gate's.
+/// Matrices that a thread begins with: a gate's, and a product's own.
 pub const FIRST: usize = 2;
 
 /// Memory that a thread will read soon. It is asked for and not read, so that it may be anything: what lies there may have moved since.
@@ -25,6 +27,12 @@ impl Place {
     /// That of some values.
     pub fn of<T>(values: &[T]) -> Self {
         Self { start: values.as_ptr().addr(), bytes: size_of_val(values) }
+    }
+
+    /// What lies in it from one byte to another, as far as it goes.
+    pub fn part(self, bytes: Range<usize>) -> Self {
+        let [start, end] = [bytes.start, bytes.end].map(|byte| byte.min(self.bytes));
+        Self { start: self.start.wrapping_add(start), bytes: end - start }
     }
 
     /// Takes the address of the next line.
@@ -83,6 +91,11 @@ impl Foresight {
         }
     }
 
+    /// What a thread reads first of the next product's own rows, as far as is known.
+    pub fn next(&self, thread: usize) -> Place {
+        self.places.get(self.next * self.threads + thread).map_or(Place::default(), |places| places[FIRST - 1])
+    }
+
     /// Tells threads what they read first of the next product: for the job before it.
     pub fn tell(&self, pool: &mut Pool) {
         for thread in 0..self.threads {
@@ -110,6 +123,14 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_place_lies_in_it() {
+        let place = Place { start: 1000, bytes: 100 };
+        for (part, start, bytes) in [(0..64, 1000, 64), (64..128, 1064, 36), (100..164, 1100, 0), (200..264, 1100, 0)] {
+            assert_eq!(place.part(part.clone()), Place { start, bytes }, "{part:?}");
+        }
+    }
+
+    #[test]
     fn threads_are_told_of_the_next_product_as_it_was_in_the_step_before() {
         let place = |product: usize, thread: usize| Place { start: 100 * product + thread, bytes: 1 };
         let (mut foresight, mut pool) = (Foresight::new(2), Pool::new(2));
@@ -125,6 +146,8 @@ mod tests {
                 let expected =
                     [0, 1].map(|thread| next.map(|next| place(next, thread)).into_iter().collect::<Vec<_>>());
                 assert_eq!(told(&foresight, &mut pool), expected, "step {step}, product {product}");
+                // None has rows of its own, only a gate's.
+                assert_eq!([0, 1].map(|thread| foresight.next(thread)), [Place::default(); 2]);
             }
         }
         // Shorter and longer steps.

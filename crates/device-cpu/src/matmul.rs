@@ -231,10 +231,11 @@ pub fn linear<'a>(
     let grain = if tokens <= product::DIRECT_MAX { pool.grain_for(FEW_PIECES, count) } else { pool.grain(count) };
     let grain = grain.max(least);
     let threads = pool.threads();
-    scratch.foresight.pass(|thread| {
+    let share_of = |thread| {
         let pieces = share(thread, threads, count.div_ceil(grain));
-        first_of(&jobs, pieces.start * grain..count.min(pieces.end * grain), tokens)
-    });
+        pieces.start * grain..count.min(pieces.end * grain)
+    };
+    scratch.foresight.pass(|thread| first_of(&jobs, share_of(thread), tokens));
     scratch.foresee(pool);
     let memory = Memory::new(scratch, columns);
     let work = |thread, units: Range<usize>| {
@@ -243,6 +244,7 @@ pub fn linear<'a>(
         let mut first = 0;
         for job in jobs.iter().flatten() {
             let count = job.units();
+            worker.then.last = share_of(thread).end.checked_sub(first + 1);
             let own = units.start.clamp(first, first + count) - first..units.end.clamp(first, first + count) - first;
             first += count;
             // SAFETY: pieces do not overlap.
@@ -394,6 +396,7 @@ struct Memory<'a> {
     workers: Disjoint<'a, product::Scratch>,
     rows: Disjoint<'a, f32>,
     columns: usize,
+    foresight: &'a Foresight,
 }
 
 /// One thread's.
@@ -403,6 +406,24 @@ struct Worker<'a> {
     scratch: &'a mut product::Scratch,
     /// Two rows of weights.
     weights: &'a mut [f32],
+    then: Then,
+}
+
+/// What a thread reads behind its share of a product, and asks for with the last strip of it.
+struct Then {
+    /// That strip's number in the job in progress, if the job has it.
+    last: Option<usize>,
+    place: Place,
+}
+
+impl Then {
+    /// What is asked for with a gate's strip, and with that of the same number that goes with it or is alone: as much as they have bytes.
+    fn of(&self, strip: usize, strip_bytes: usize) -> [Option<Place>; 2] {
+        [0..strip_bytes, strip_bytes..2 * strip_bytes].map(|bytes| {
+            let part = self.place.part(bytes);
+            (self.last == Some(strip) && part.bytes > 0).then_some(part)
+        })
+    }
 }
 
 impl<'a> Memory<'a> {
@@ -413,6 +434,7 @@ impl<'a> Memory<'a> {
             workers: Disjoint::new(&mut scratch.workers),
             rows: Disjoint::new(&mut scratch.rows),
             columns: 2 * columns,
+            foresight: &scratch.foresight,
         }
     }
 
@@ -426,7 +448,8 @@ impl<'a> Memory<'a> {
             let weights = self.rows.slice(thread * self.columns..(thread + 1) * self.columns);
             (&mut self.workers.slice(thread..thread + 1)[0], weights)
         };
-        Worker { kernels: self.kernels, activations: self.activations, scratch, weights }
+        let then = Then { last: None, place: self.foresight.next(thread) };
+        Worker { kernels: self.kernels, activations: self.activations, scratch, weights, then }
     }
 
     /// Thread number `thread` takes no more strips.
@@ -509,7 +532,7 @@ impl<'a> Shared<'a> {
     /// # Safety
     /// `strips` are those of this job, for instructions that the CPU has; no other worker computes the same strip.
     unsafe fn strip(&self, strips: (Strips, Option<Strips>), strip: usize, tokens: Rows, worker: &mut Worker<'_>) {
-        let Worker { kernels, activations: x, scratch, .. } = worker;
+        let Worker { kernels, activations: x, scratch, then, .. } = worker;
         let (rows, columns) = (self.linear.rows as usize, self.linear.columns as usize);
         let output = Output {
             finish: self.finish,
@@ -523,16 +546,19 @@ impl<'a> Shared<'a> {
             out: self.out,
         };
         let x = *x;
+        let then = then.of(strip, strips.0.rows * self.linear.weight.matrix().row_bytes());
         // SAFETY: loading checked the sizes of the matrices; the rest is the caller's contract.
         unsafe {
             if let (Some(gate), Some(strips)) = (self.gate, strips.1) {
                 let (matrix, scales) = stored(gate);
-                (strips.run)(&Product { matrix, rows, columns, scales, x, tokens, output: None }, strip, scratch);
+                let product = Product { matrix, rows, columns, scales, x, tokens, then: then[0], output: None };
+                (strips.run)(&product, strip, scratch);
                 scratch.hold();
             }
             let (matrix, scales) = stored(self.linear);
             let output = Some((&output, kernels.finisher()));
-            (strips.0.run)(&Product { matrix, rows, columns, scales, x, tokens, output }, strip, scratch);
+            let then = then[usize::from(self.gate.is_some())];
+            (strips.0.run)(&Product { matrix, rows, columns, scales, x, tokens, then, output }, strip, scratch);
         }
     }
 
@@ -568,5 +594,20 @@ impl<'a> Shared<'a> {
                 };
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Place, Then};
+
+    #[test]
+    fn the_last_strip_of_a_share_asks_for_what_comes_then() {
+        let place = |start, bytes| Some(Place { start, bytes });
+        let then = |last| Then { last, place: Place { start: 1000, bytes: 150 } };
+        assert_eq!(then(Some(7)).of(7, 100), [place(1000, 100), place(1100, 50)]);
+        assert_eq!(then(Some(7)).of(7, 200), [place(1000, 150), None]);
+        assert_eq!(then(Some(7)).of(6, 100), [None; 2]);
+        assert_eq!(then(None).of(0, 100), [None; 2]);
     }
 }

@@ -18,6 +18,7 @@ use crate::activation::{Activations, Rows, SPAN, Tile};
 use crate::aligned::Aligned;
 use crate::detect::Packing;
 use crate::elementwise;
+use crate::foresight::Place;
 use crate::pool::Disjoint;
 use crate::vector::Vector;
 
@@ -292,11 +293,25 @@ pub struct Product<'a> {
     pub x: &'a Activations,
     /// Those of them that it is a product with.
     pub tokens: Rows,
+    /// What the thread reads behind the strip, where that is not what lies behind it.
+    pub then: Option<Place>,
     /// What becomes of the sums; nothing if they are to be held back.
     pub output: Option<(&'a Output<'a>, Finisher)>,
 }
 
 impl<'a> Product<'a> {
+    /// What is asked for during some bytes of a strip: as many of what the thread reads behind it, or of what lies so far behind them.
+    #[inline(always)]
+    pub fn ahead<V: Vector>(&self, stored: &[u8], distance_bytes: usize, bytes: Range<usize>) -> Ahead {
+        // At a shorter distance the strip's own end is asked for, too.
+        Ahead::of::<V>(match self.then.filter(|_| distance_bytes >= stored.len()) {
+            Some(then) => then.part(bytes),
+            None => {
+                Place { start: stored.as_ptr().addr().wrapping_add(distance_bytes + bytes.start), bytes: bytes.len() }
+            }
+        })
+    }
+
     /// The scales of some rows.
     pub fn scales(&self, rows: &Range<usize>) -> RowScales<'a> {
         RowScales { tiles: self.scales, rows: (rows.start, rows.end - 1) }
@@ -415,7 +430,7 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
         let part = Part { packing: M::PACKING, start, columns, rows: rows.clone(), at_once };
         // As much of the next strip as is computed of this one.
         let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
-        let ahead = Ahead::behind::<V>(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
+        let ahead = product.ahead::<V>(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
         let (while_filling, time) = match tokens {
             _ if !V::ASKS_FILLING => (0, 1),
             2..=ENOUGH => (M::FILLING, M::FILLING + tokens),
@@ -456,7 +471,7 @@ unsafe fn direct<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
             true => turn_bytes,
             false => strip_bytes,
         };
-        let ahead = Ahead::behind::<V>(stored, distance_bytes, 0..strip_bytes);
+        let ahead = product.ahead::<V>(stored, distance_bytes, 0..strip_bytes);
         let total = M::few::<R, T>(stored, row_bytes, product.scales(rows), product.x, tile, ahead, scratch);
         let at = scratch.sums[..T * R * V::LANES].as_mut_ptr();
         for r in 0..R {

@@ -480,3 +480,26 @@ fn threads_foresee_where_they_begin() {
         }
     });
 }
+
+/// Where lines are that are asked for during a part of a strip, and how many.
+#[test]
+fn a_strip_asks_for_what_lies_behind_it_or_for_what_comes_then() {
+    use crate::foresight::Place;
+    use crate::product::Product;
+
+    let (matrix, x) = (vec![0; 4096], Activations::new(32));
+    let tokens = Rows { first: 0, tokens: 1 };
+    let asked = |then, distance_bytes| {
+        let product =
+            Product { matrix: &matrix, rows: 4, columns: 32, scales: None, x: &x, tokens, then, output: None };
+        let ahead = product.ahead::<Plain>(&matrix[..1024], distance_bytes, 64..576);
+        (ahead.line::<Plain>(0).addr(), ahead.each(1))
+    };
+    let strip = matrix.as_ptr().addr();
+    let next = |bytes| Some(Place { start: 640, bytes });
+    assert_eq!(asked(None, 1024), (strip + 1024 + 64, 8));
+    assert_eq!(asked(next(1024), 1024), (704, 8));
+    assert_eq!(asked(next(320), 1024), (704, 4));
+    // The strip's own end is not forgotten.
+    assert_eq!(asked(next(1024), 512), (strip + 512 + 64, 8));
+}

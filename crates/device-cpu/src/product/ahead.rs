@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::LINE;
+use crate::foresight::Place;
 use crate::vector::Vector;
 
 /// Weights that will be read soon, to be asked for while something is computed: evenly, since a core waits for few lines of
@@ -26,12 +27,12 @@ impl Ahead {
     /// No lines.
     pub const NOTHING: Self = Self { start: std::ptr::null(), apart_bytes: 0, lines: (0, 0), owed: 0 };
 
-    /// Those that lie so far behind `bytes` of `stored` in memory, and are as many.
-    pub(super) fn behind<V: Vector>(stored: &[u8], distance_bytes: usize, bytes: Range<usize>) -> Self {
+    /// Those of a place.
+    pub(super) fn of<V: Vector>(place: Place) -> Self {
         Self {
-            start: stored.as_ptr().wrapping_add(distance_bytes + bytes.start),
-            apart_bytes: bytes.len().div_ceil(V::STREAMS * LINE) * LINE,
-            lines: (0, bytes.len().div_ceil(LINE).next_multiple_of(V::STREAMS)),
+            start: std::ptr::without_provenance(place.start),
+            apart_bytes: place.bytes.div_ceil(V::STREAMS * LINE) * LINE,
+            lines: (0, place.bytes.div_ceil(LINE).next_multiple_of(V::STREAMS)),
             owed: 0,
         }
     }
