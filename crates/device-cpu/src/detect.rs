@@ -200,8 +200,10 @@ pub struct Strips {
     pub rows: usize,
     /// Most tokens of a tile.
     pub(crate) tokens: usize,
-    /// Computes one strip.
-    pub(crate) run: unsafe fn(&Product<'_>, usize, &mut product::Scratch),
+    /// Computes some strips that lie one behind the other: one, or up to `together` whole ones with one token.
+    pub(crate) run: unsafe fn(&Product<'_>, Range<usize>, &mut product::Scratch),
+    /// See there.
+    pub(crate) together: usize,
     /// How it takes activations.
     pub(crate) packing: Packing,
 }

@@ -501,6 +501,20 @@ impl<'a> Shared<'a> {
         match self.strips {
             // SAFETY: the caller's contract is the same.
             None => unsafe { self.scalar(x, worker.weights, units) },
+            Some(strips) if self.tokens.tokens == 1 => {
+                let whole = self.linear.rows as usize / strips.0.rows;
+                let together = strips.1.map_or(strips.0.together, |gate| gate.together.min(strips.0.together));
+                for start in units.clone().step_by(together) {
+                    let end = units.end.min(start + together);
+                    // A short last one by itself.
+                    for run in [start..end.min(whole), start.max(whole)..end] {
+                        if !run.is_empty() {
+                            // SAFETY: the caller's contract is the same.
+                            unsafe { self.strips(strips, run, self.tokens, worker) };
+                        }
+                    }
+                }
+            }
             Some(strips) => {
                 let block = self.block();
                 let all = self.tokens.first..self.tokens.first + self.tokens.tokens;
@@ -512,7 +526,7 @@ impl<'a> Shared<'a> {
                         first += tokens.tokens;
                         for strip in start..units.end.min(start + BLOCK_STRIPS) {
                             // SAFETY: the caller's contract is the same.
-                            unsafe { self.strip(strips, strip, tokens, worker) };
+                            unsafe { self.strips(strips, strip..strip + 1, tokens, worker) };
                         }
                     }
                 }
@@ -527,11 +541,17 @@ impl<'a> Shared<'a> {
         (BLOCK_BYTES / token_bytes.max(1)).next_multiple_of(BLOCK_TOKENS)
     }
 
-    /// Computes the rows of one strip for some of the tokens.
+    /// Computes the rows of a strip for some of the tokens, or of several for one.
     ///
     /// # Safety
-    /// `strips` are those of this job, for instructions that the CPU has; no other worker computes the same strip.
-    unsafe fn strip(&self, strips: (Strips, Option<Strips>), strip: usize, tokens: Rows, worker: &mut Worker<'_>) {
+    /// `strips` are those of this job, for instructions that the CPU has; no other worker computes the same strips.
+    unsafe fn strips(
+        &self,
+        strips: (Strips, Option<Strips>),
+        run: Range<usize>,
+        tokens: Rows,
+        worker: &mut Worker<'_>,
+    ) {
         let Worker { kernels, activations: x, scratch, then, .. } = worker;
         let (rows, columns) = (self.linear.rows as usize, self.linear.columns as usize);
         let output = Output {
@@ -540,25 +560,25 @@ impl<'a> Shared<'a> {
             bias: self.linear.bias.as_ref().map(Weight::vector),
             held_bias: self.gate.and_then(|gate| gate.bias.as_ref()).map(Weight::vector),
             rows,
-            height: strips.0.rows,
+            height: strips.0.rows * run.len(),
             first: tokens.first,
             to: self.to + tokens.first - self.tokens.first,
             out: self.out,
         };
         let x = *x;
-        let then = then.of(strip, strips.0.rows * self.linear.weight.matrix().row_bytes());
+        let then = then.of(run.end - 1, strips.0.rows * self.linear.weight.matrix().row_bytes());
         // SAFETY: loading checked the sizes of the matrices; the rest is the caller's contract.
         unsafe {
             if let (Some(gate), Some(strips)) = (self.gate, strips.1) {
                 let (matrix, scales) = stored(gate);
                 let product = Product { matrix, rows, columns, scales, x, tokens, then: then[0], output: None };
-                (strips.run)(&product, strip, scratch);
+                (strips.run)(&product, run.clone(), scratch);
                 scratch.hold();
             }
             let (matrix, scales) = stored(self.linear);
             let output = Some((&output, kernels.finisher()));
             let then = then[usize::from(self.gate.is_some())];
-            (strips.0.run)(&Product { matrix, rows, columns, scales, x, tokens, then, output }, strip, scratch);
+            (strips.0.run)(&Product { matrix, rows, columns, scales, x, tokens, then, output }, run, scratch);
         }
     }
 

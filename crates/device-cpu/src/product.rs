@@ -26,6 +26,8 @@ use crate::vector::Vector;
 pub const LANES_MAX: usize = 16;
 /// Most vectors of rows that are computed together.
 const STRIPS_MAX: usize = 4;
+/// Most strips that one token meets before what becomes of their sums: a core that is called for each reads ahead less.
+pub const RUN: usize = 16;
 /// Tokens that are few.
 const FEW: usize = 4;
 /// Most tokens that meet weights without a panel.
@@ -109,7 +111,7 @@ pub trait Tiles<V: Vector> {
     /// Adds the products of the part's columns with the tokens of a tile to their sums; asks for `ahead` meanwhile.
     ///
     /// # Safety
-    /// The panel is filled with the part; the rest as [`strip`].
+    /// The panel is filled with the part; the rest as [`strips`].
     unsafe fn tile(product: &Product<'_>, part: &Part, tile: Tile, ahead: Ahead, scratch: &mut Scratch);
 }
 
@@ -263,7 +265,7 @@ impl Scratch {
             blocks: Aligned::new(CHUNK_MAX / SPAN * LANES_MAX),
             lines: vec![Line([0; LANES_MAX]); LINES],
         };
-        let sums = tokens * LANES_MAX * STRIPS_MAX;
+        let sums = tokens.max(RUN) * LANES_MAX * STRIPS_MAX;
         Self {
             panel,
             sums: Aligned::new(sums),
@@ -293,25 +295,13 @@ pub struct Product<'a> {
     pub x: &'a Activations,
     /// Those of them that it is a product with.
     pub tokens: Rows,
-    /// What the thread reads behind the strip, where that is not what lies behind it.
+    /// What the thread reads behind the strips, where that is not what lies behind them.
     pub then: Option<Place>,
     /// What becomes of the sums; nothing if they are to be held back.
     pub output: Option<(&'a Output<'a>, Finisher)>,
 }
 
 impl<'a> Product<'a> {
-    /// What is asked for during some bytes of a strip: as many of what the thread reads behind it, or of what lies so far behind them.
-    #[inline(always)]
-    pub fn ahead<V: Vector>(&self, stored: &[u8], distance_bytes: usize, bytes: Range<usize>) -> Ahead {
-        // At a shorter distance the strip's own end is asked for, too.
-        Ahead::of::<V>(match self.then.filter(|_| distance_bytes >= stored.len()) {
-            Some(then) => then.part(bytes),
-            None => {
-                Place { start: stored.as_ptr().addr().wrapping_add(distance_bytes + bytes.start), bytes: bytes.len() }
-            }
-        })
-    }
-
     /// The scales of some rows.
     pub fn scales(&self, rows: &Range<usize>) -> RowScales<'a> {
         RowScales { tiles: self.scales, rows: (rows.start, rows.end - 1) }
@@ -343,34 +333,38 @@ pub const fn height<V: Vector, M: Fill<V>>() -> usize {
     V::LANES * M::Tiles::STRIPS
 }
 
-/// Computes the sums of the rows of strip number `strip` for all tokens; `meet` is [`tiles`] of what `M` unpacks to.
+/// Computes the sums of the rows of some strips for all tokens; `meet` is [`tiles`] of what `M` unpacks to.
 ///
 /// # Safety
 /// The CPU has the instructions of `V` and of the output's finisher; `product.matrix` holds `rows` rows of the type of `M`; no other
-/// worker writes the rows of this strip.
+/// worker writes the rows of these strips.
+///
+/// # Panics
+/// If there are several, and more than [`RUN`], or not whole ones, or several tokens.
 #[inline(always)]
-pub unsafe fn strip<V: Vector, M: Multiply<V>>(
+pub unsafe fn strips<V: Vector, M: Multiply<V>>(
     product: &Product<'_>,
-    strip: usize,
+    strips: Range<usize>,
     scratch: &mut Scratch,
     meet: Meeter,
 ) {
-    let (rows, stored) = rows_of::<V, M>(product, strip);
+    let rows = strips.start * height::<V, M>()..product.rows.min(strips.end * height::<V, M>());
     let tokens = product.tokens.tokens;
     let tile = product.tokens.tile_of(product.tokens.first, M::Tiles::TOKENS);
     let meets = tokens == 1 || tokens <= M::DIRECT && product.columns.is_multiple_of(M::DIRECT_COLUMNS);
-    let is_direct = meets && tile.width == tokens && rows.len() == height::<V, M>();
+    let is_direct = meets && tile.width == tokens && rows.len() == strips.len() * height::<V, M>();
+    assert!(strips.len() == 1 || strips.len() <= RUN && tokens == 1 && is_direct, "strips {strips:?} together");
     // SAFETY: the caller's contract is the same.
     unsafe {
         match tokens {
-            1 if is_direct => direct_of::<V, M, 1>(product, &rows, stored, tile, scratch),
-            2 if is_direct => direct_of::<V, M, 2>(product, &rows, stored, tile, scratch),
-            3 if is_direct => direct_of::<V, M, 3>(product, &rows, stored, tile, scratch),
-            4 if is_direct => direct_of::<V, M, 4>(product, &rows, stored, tile, scratch),
-            5 if is_direct => direct_of::<V, M, 5>(product, &rows, stored, tile, scratch),
-            6 if is_direct => direct_of::<V, M, 6>(product, &rows, stored, tile, scratch),
-            8 if is_direct => direct_of::<V, M, DIRECT_MAX>(product, &rows, stored, tile, scratch),
-            _ => parts::<V, M>(product, strip, scratch, meet),
+            1 if is_direct => direct_of::<V, M, 1>(product, strips, tile, scratch),
+            2 if is_direct => direct_of::<V, M, 2>(product, strips, tile, scratch),
+            3 if is_direct => direct_of::<V, M, 3>(product, strips, tile, scratch),
+            4 if is_direct => direct_of::<V, M, 4>(product, strips, tile, scratch),
+            5 if is_direct => direct_of::<V, M, 5>(product, strips, tile, scratch),
+            6 if is_direct => direct_of::<V, M, 6>(product, strips, tile, scratch),
+            8 if is_direct => direct_of::<V, M, DIRECT_MAX>(product, strips, tile, scratch),
+            _ => parts::<V, M>(product, strips.start, scratch, meet),
         }
     }
 }
@@ -382,8 +376,7 @@ pub unsafe fn strip<V: Vector, M: Multiply<V>>(
 #[inline(always)]
 unsafe fn direct_of<V: Vector, M: Multiply<V>, const T: usize>(
     product: &Product<'_>,
-    rows: &Range<usize>,
-    stored: &[u8],
+    strips: Range<usize>,
     tile: Tile,
     scratch: &mut Scratch,
 ) {
@@ -393,9 +386,9 @@ unsafe fn direct_of<V: Vector, M: Multiply<V>, const T: usize>(
     // SAFETY: the caller's contract is the same.
     unsafe {
         match M::Tiles::STRIPS {
-            1 => direct::<V, M, 1, T>(product, rows, stored, tile, scratch),
-            2 => direct::<V, M, 2, T>(product, rows, stored, tile, scratch),
-            4 => direct::<V, M, 4, T>(product, rows, stored, tile, scratch),
+            1 => direct::<V, M, 1, T>(product, strips, tile, scratch),
+            2 => direct::<V, M, 2, T>(product, strips, tile, scratch),
+            4 => direct::<V, M, 4, T>(product, strips, tile, scratch),
             other => unreachable!("{other} strips"),
         }
     }
@@ -411,10 +404,10 @@ fn rows_of<'a, V: Vector, M: Fill<V>>(product: &Product<'a>, strip: usize) -> (R
     (rows, stored)
 }
 
-/// [`strip`] by parts that are unpacked to a panel, for any number of tokens.
+/// [`strips`] by parts that are unpacked to a panel, for any number of tokens.
 ///
 /// # Safety
-/// As [`strip`].
+/// As [`strips`].
 #[inline(always)]
 pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, scratch: &mut Scratch, meet: Meeter) {
     let row_bytes = M::row_bytes(product.columns);
@@ -430,7 +423,7 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
         let part = Part { packing: M::PACKING, start, columns, rows: rows.clone(), at_once };
         // As much of the next strip as is computed of this one.
         let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
-        let ahead = product.ahead::<V>(stored, row_bytes * height::<V, M>(), bytes[0]..bytes[1]);
+        let ahead = Ahead::during::<V>((stored, bytes[0]..bytes[1]), row_bytes * height::<V, M>(), product.then);
         let (while_filling, time) = match tokens {
             _ if !V::ASKS_FILLING => (0, 1),
             2..=ENOUGH => (M::FILLING, M::FILLING + tokens),
@@ -450,45 +443,50 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
 /// Computes all tokens, which are few, without a panel.
 ///
 /// # Safety
-/// As [`strip`]; `M` computes `R` vectors of rows together, `stored` holds all rows of such a strip, and they meet the `T` tokens of the
-/// tile without a panel.
+/// As [`strips`]; `M` computes `R` vectors of rows together, the strips have all their rows, and meet the `T` tokens of the tile without a
+/// panel.
 #[inline(always)]
 unsafe fn direct<V: Vector, M: Multiply<V>, const R: usize, const T: usize>(
     product: &Product<'_>,
-    rows: &Range<usize>,
-    stored: &[u8],
+    strips: Range<usize>,
     tile: Tile,
     scratch: &mut Scratch,
 ) {
-    // SAFETY: sums of a strip lie in the scratch; the rest is the caller's contract.
-    unsafe {
-        let row_bytes = M::row_bytes(product.columns);
-        let strip_bytes = row_bytes * height::<V, M>();
-        // A turn, and half the next where the first-level cache has room for them.
-        let turn_bytes = strip_bytes / M::TURNS;
-        let distance_bytes = match V::NEAR {
-            true if strip_bytes <= NEAR_BYTES => turn_bytes + turn_bytes / 2,
-            true => turn_bytes,
-            false => strip_bytes,
-        };
-        let ahead = product.ahead::<V>(stored, distance_bytes, 0..strip_bytes);
-        let total = M::few::<R, T>(stored, row_bytes, product.scales(rows), product.x, tile, ahead, scratch);
-        let at = scratch.sums[..T * R * V::LANES].as_mut_ptr();
-        for r in 0..R {
-            for t in 0..T {
-                V::store(total[r][t], at.add((t * R + r) * V::LANES));
+    let row_bytes = M::row_bytes(product.columns);
+    let strip_bytes = row_bytes * height::<V, M>();
+    // A turn, and half the next where the first-level cache has room for them.
+    let turn_bytes = strip_bytes / M::TURNS;
+    let distance_bytes = match V::NEAR {
+        true if strip_bytes <= NEAR_BYTES => turn_bytes + turn_bytes / 2,
+        true => turn_bytes,
+        false => strip_bytes,
+    };
+    for strip in strips.clone() {
+        let (rows, stored) = rows_of::<V, M>(product, strip);
+        let then = product.then.filter(|_| strip + 1 == strips.end);
+        let ahead = Ahead::during::<V>((stored, 0..strip_bytes), distance_bytes, then);
+        // SAFETY: sums of the strips lie in the scratch; the rest is the caller's contract.
+        unsafe {
+            let total = M::few::<R, T>(stored, row_bytes, product.scales(&rows), product.x, tile, ahead, scratch);
+            let sums = T * R * V::LANES;
+            let at = scratch.sums[(strip - strips.start) * sums..][..sums].as_mut_ptr();
+            for r in 0..R {
+                for t in 0..T {
+                    V::store(total[r][t], at.add((t * R + r) * V::LANES));
+                }
             }
         }
-        if let Some((output, finish)) = product.output {
-            finish(output, rows, tile, scratch);
-        }
+    }
+    if let Some((output, finish)) = product.output {
+        // SAFETY: the caller's contract is the same.
+        unsafe { finish(output, &(strips.start * height::<V, M>()..strips.end * height::<V, M>()), tile, scratch) };
     }
 }
 
 /// Adds the products of unpacked columns with all tokens.
 ///
 /// # Safety
-/// As [`strip`]; the panel is filled with the part.
+/// As [`strips`]; the panel is filled with the part.
 #[inline(always)]
 pub unsafe fn tiles<V: Vector, M: Tiles<V>>(product: &Product<'_>, part: &Part, ahead: Ahead, scratch: &mut Scratch) {
     let rows = product.tokens;
@@ -621,7 +619,7 @@ pub struct Output<'a> {
     pub held_bias: Option<&'a [f32]>,
     /// Rows of the product.
     pub rows: usize,
-    /// Rows of a whole strip.
+    /// Rows of the strip, or strips, whole.
     pub height: usize,
     /// The first token of the product.
     pub first: usize,

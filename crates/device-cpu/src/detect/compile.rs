@@ -45,16 +45,16 @@ macro_rules! compile {
 
             fn strips<M: Multiply<$vector>>() -> Strips {
                 let (rows, tokens) = (product::height::<$vector, M>(), M::Tiles::TOKENS);
-                Strips { rows, tokens, run: strip::<M>, packing: M::PACKING }
+                Strips { rows, tokens, run: run::<M>, together: product::RUN, packing: M::PACKING }
             }
 
             /// # Safety
-            /// The CPU has the instructions; the rest as [`product::strip`].
+            /// The CPU has the instructions; the rest as [`product::strips`].
             $(#[target_feature(enable = $feature)])+
-            unsafe fn strip<M: Multiply<$vector>>(product: &Product<'_>, number: usize, scratch: &mut product::Scratch) {
+            unsafe fn run<M: Multiply<$vector>>(product: &Product<'_>, strips: Range<usize>, scratch: &mut product::Scratch) {
                 in_whole_lines!();
                 // SAFETY: the caller's contract is the same.
-                unsafe { product::strip::<$vector, M>(product, number, scratch, tiles::<M::Tiles>) };
+                unsafe { product::strips::<$vector, M>(product, strips, scratch, tiles::<M::Tiles>) };
             }
 
             /// # Safety

@@ -19,9 +19,10 @@ use kauri_formats::Quant;
 use super::{Form, Place, Scales, Sink, Unpack, scales};
 use crate::activation::{Activations, Rows, SPAN};
 use crate::detect::{Isa, Kernels};
+use crate::foresight;
 use crate::matmul::{self, Group, Input, Job, Scratch, Source};
 use crate::pool::Pool;
-use crate::product::{Finish, LANES_MAX};
+use crate::product::{Ahead, Finish, LANES_MAX};
 use crate::quant::{self, Visitor};
 use crate::vector::halves_max;
 use blocks::{Random, fixtures, stored_blocks};
@@ -472,7 +473,7 @@ fn threads_foresee_where_they_begin() {
                 let places = [&gate, &up].map(|linear| {
                     let matrix = linear.weight.matrix();
                     let own = &matrix.data[thread * rows / 2 * matrix.row_bytes()..][..64 << 10];
-                    crate::foresight::Place::of(own)
+                    foresight::Place::of(own)
                 });
                 let expected = if tokens > 8 { &[][..] } else { &places };
                 assert_eq!(pool.take_foreseen(thread), expected, "{} {tokens} tokens", kernels.isa().name());
@@ -484,22 +485,41 @@ fn threads_foresee_where_they_begin() {
 /// Where lines are that are asked for during a part of a strip, and how many.
 #[test]
 fn a_strip_asks_for_what_lies_behind_it_or_for_what_comes_then() {
-    use crate::foresight::Place;
-    use crate::product::Product;
-
-    let (matrix, x) = (vec![0; 4096], Activations::new(32));
-    let tokens = Rows { first: 0, tokens: 1 };
+    let stored = [0; 1024];
     let asked = |then, distance_bytes| {
-        let product =
-            Product { matrix: &matrix, rows: 4, columns: 32, scales: None, x: &x, tokens, then, output: None };
-        let ahead = product.ahead::<Plain>(&matrix[..1024], distance_bytes, 64..576);
+        let ahead = Ahead::during::<Plain>((&stored, 64..576), distance_bytes, then);
         (ahead.line::<Plain>(0).addr(), ahead.each(1))
     };
-    let strip = matrix.as_ptr().addr();
-    let next = |bytes| Some(Place { start: 640, bytes });
-    assert_eq!(asked(None, 1024), (strip + 1024 + 64, 8));
+    let (start, next) = (stored.as_ptr().addr(), |bytes| Some(foresight::Place { start: 640, bytes }));
+    assert_eq!(asked(None, 1024), (start + 1024 + 64, 8));
     assert_eq!(asked(next(1024), 1024), (704, 8));
     assert_eq!(asked(next(320), 1024), (704, 4));
     // The strip's own end is not forgotten.
-    assert_eq!(asked(next(1024), 512), (strip + 512 + 64, 8));
+    assert_eq!(asked(next(1024), 512), (start + 512 + 64, 8));
+}
+
+/// More strips than a token meets together, and a short last one.
+#[test]
+fn strips_together_are_the_same_bits_as_in_pieces() {
+    let (rows, columns) = (2500, 512);
+    for_each_isa(|kernels| {
+        let random = &mut Random(31);
+        let x = activations(1, columns, random);
+        for quant in [Quant::Q8_0, Quant::Q4_0, Quant::Q4_K, Quant::Q6_K, Quant::BF16, Quant::F16, Quant::F32] {
+            let [up, gate] = [(); 2].map(|()| match quant {
+                Quant::BF16 | Quant::F16 | Quant::F32 => floats::matrix(quant, rows, columns, random).0,
+                _ => matrix(quant, rows, columns, random),
+            });
+            let results = [1, 5].map(|threads| {
+                let (mut scratch, mut pool) = (Scratch::new(kernels, 1, columns, 0, threads), Pool::new(threads));
+                [(Finish::Store, None), (Finish::Gate(Activation::Silu), Some(&gate))].map(|(finish, gate)| {
+                    let mut out = vec![0.0; rows];
+                    let job = Job { linear: &up, gate, finish, out: &mut out };
+                    matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), 1, &mut [job]);
+                    out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                })
+            });
+            assert!(results[0] == results[1], "{} {}", quant.name(), kernels.isa().name());
+        }
+    });
 }

@@ -27,8 +27,20 @@ impl Ahead {
     /// No lines.
     pub const NOTHING: Self = Self { start: std::ptr::null(), apart_bytes: 0, lines: (0, 0), owed: 0 };
 
-    /// Those of a place.
-    pub(super) fn of<V: Vector>(place: Place) -> Self {
+    /// What is asked for during some bytes of a strip: as many of what the thread reads behind it, or of what lies so far behind them.
+    #[inline(always)]
+    pub fn during<V: Vector>(
+        (stored, bytes): (&[u8], Range<usize>),
+        distance_bytes: usize,
+        then: Option<Place>,
+    ) -> Self {
+        // At a shorter distance the strip's own end is asked for, too.
+        let place = match then.filter(|_| distance_bytes >= stored.len()) {
+            Some(then) => then.part(bytes),
+            None => {
+                Place { start: stored.as_ptr().addr().wrapping_add(distance_bytes + bytes.start), bytes: bytes.len() }
+            }
+        };
         Self {
             start: std::ptr::without_provenance(place.start),
             apart_bytes: place.bytes.div_ceil(V::STREAMS * LINE) * LINE,

@@ -10,7 +10,7 @@ use super::{activations, for_each_isa, multiply};
 use crate::detect::{Kernels, Packing};
 
 /// A matrix of random weights and the numbers that it holds.
-fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> (Linear<Weight>, Vec<f32>) {
+pub fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> (Linear<Weight>, Vec<f32>) {
     scaled(quant, (rows, columns), 1.0, random)
 }
 

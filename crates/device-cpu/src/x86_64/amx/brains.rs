@@ -39,17 +39,17 @@ struct Brains<const TAKEN: usize>;
 /// The products of such weights.
 pub const fn strips<const TAKEN: usize>() -> Strips {
     let packing = Packing::Thirds(TAKEN);
-    Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: strip::<TAKEN>, packing }
+    Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: run::<TAKEN>, together: product::RUN, packing }
 }
 
 /// # Safety
-/// The CPU has AMX; the rest as [`product::strip`].
+/// The CPU has AMX; the rest as [`product::strips`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn strip<const TAKEN: usize>(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
+unsafe fn run<const TAKEN: usize>(product: &Product<'_>, strips: Range<usize>, scratch: &mut Scratch) {
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe {
-        product::strip::<Beside, Brains<TAKEN>>(product, number, scratch, tiles::<TAKEN>);
+        product::strips::<Beside, Brains<TAKEN>>(product, strips, scratch, tiles::<TAKEN>);
     }
 }
 

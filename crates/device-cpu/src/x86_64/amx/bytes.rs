@@ -61,32 +61,32 @@ fn strips_of<U: Unpack>(tokens: usize) -> Strips {
     const { assert!(!matches!(U::Form::SCALES, Scales::Numbers) && !U::Form::WIDE, "small codes with whole scales") };
     if tokens >= ENOUGH {
         let packing = <Folded<U> as Fill<Beside>>::PACKING;
-        return Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: strip::<U>, packing };
+        return Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: run::<U>, together: 1, packing };
     }
     let (rows, tokens) = (product::height::<Beside, Bytes<U>>(), <panel::Sums<U::Form> as Tiles<Beside>>::TOKENS);
-    Strips { rows, tokens, run: strip_of_few::<U>, packing: <Bytes<U> as Fill<Beside>>::PACKING }
+    Strips { rows, tokens, run: run_of_few::<U>, together: product::RUN, packing: <Bytes<U> as Fill<Beside>>::PACKING }
 }
 
 /// # Safety
-/// The CPU has AMX; the rest as [`product::strip`].
+/// The CPU has AMX; the rest as [`product::strips`], of one.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
+unsafe fn run<U: Unpack>(product: &Product<'_>, strips: Range<usize>, scratch: &mut Scratch) {
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe {
         // Before anything is unpacked: tiles are kept awake meanwhile.
         REGISTERS.take_for(&mut scratch.shape);
-        product::parts::<Beside, Folded<U>>(product, number, scratch, tiles::<Sums<U::Form>>);
+        product::parts::<Beside, Folded<U>>(product, strips.start, scratch, tiles::<Sums<U::Form>>);
     }
 }
 
 /// # Safety
-/// The CPU has the instructions of [`Beside`]; the rest as [`product::strip`].
+/// The CPU has the instructions of [`Beside`]; the rest as [`product::strips`].
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn strip_of_few<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
+unsafe fn run_of_few<U: Unpack>(product: &Product<'_>, strips: Range<usize>, scratch: &mut Scratch) {
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
-    unsafe { product::strip::<Beside, Bytes<U>>(product, number, scratch, tiles::<panel::Sums<U::Form>>) };
+    unsafe { product::strips::<Beside, Bytes<U>>(product, strips, scratch, tiles::<panel::Sums<U::Form>>) };
 }
 
 /// # Safety

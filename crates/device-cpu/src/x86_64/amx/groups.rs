@@ -71,19 +71,19 @@ pub fn strips(quant: Quant, columns: usize, tokens: usize) -> Option<Strips> {
 fn strips_of<U: Unpack>() -> Strips {
     const { assert!(matches!(U::Form::SCALES, Scales::Numbers) && U::Form::GROUP == GROUP, "groups with numbers") };
     let packing = <Signed<U> as Fill<Beside>>::PACKING;
-    Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: strip::<U>, packing }
+    Strips { rows: PARTS * LANES_MAX, tokens: TOKENS, run: run::<U>, together: 1, packing }
 }
 
 /// # Safety
-/// The CPU has AMX; the rest as [`product::strip`].
+/// The CPU has AMX; the rest as [`product::strips`], of one.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
-unsafe fn strip<U: Unpack>(product: &Product<'_>, number: usize, scratch: &mut Scratch) {
+unsafe fn run<U: Unpack>(product: &Product<'_>, strips: Range<usize>, scratch: &mut Scratch) {
     in_whole_lines!();
     // SAFETY: the caller's contract is the same.
     unsafe {
         // Before anything is unpacked: tiles are kept awake meanwhile.
         REGISTERS.take_for(&mut scratch.shape);
-        product::parts::<Beside, Signed<U>>(product, number, scratch, tiles::<Sums<U::Form>>);
+        product::parts::<Beside, Signed<U>>(product, strips.start, scratch, tiles::<Sums<U::Form>>);
     }
 }
 
