@@ -1,4 +1,5 @@
-//! What threads will read first of what comes next: asked for while they wait, so that memory does not rest between two products.
+//! What threads will read first of what comes next: asked for with the last rows of their share and while they wait, so that memory does not
+//! rest between two products.
 //!
 //! A token's products stream each weight once. Between two of them stand a barrier, what one thread does by itself, and a first strip of rows
 //! that nobody asked for before; with small matrices that is an eighth of the time (docs/log.md, "What stands between two products, on family 25").
