@@ -202,7 +202,7 @@ pub struct Strips {
     pub(crate) tokens: usize,
     /// Computes some strips that lie one behind the other: one, or up to `together` whole ones with one token.
     pub(crate) run: unsafe fn(&Product<'_>, Range<usize>, &mut product::Scratch),
-    /// See there.
+    /// The longest run of strips.
     pub(crate) together: usize,
     /// How it takes activations.
     pub(crate) packing: Packing,

@@ -32,7 +32,7 @@ const BLOCK_REST: usize = 8;
 /// Strips that a block meets before the next one does, where there are so many: their weights stay in the cache, too.
 const BLOCK_STRIPS: usize = 4;
 
-/// Pieces of a thread's share of a product with a few tokens: taking one costs more than the end of a shorter one is waited for.
+/// Pieces of a thread's share of a product with a few tokens: taking one costs more than waiting for the end of a longer one.
 const FEW_PIECES: usize = 8;
 
 /// Bytes of a matrix that a thread asks for at most before it computes.
@@ -413,6 +413,7 @@ struct Worker<'a> {
 struct Then {
     /// That strip's number in the job in progress, if the job has it.
     last: Option<usize>,
+    /// The first of what it reads then.
     place: Place,
 }
 
@@ -541,10 +542,10 @@ impl<'a> Shared<'a> {
         (BLOCK_BYTES / token_bytes.max(1)).next_multiple_of(BLOCK_TOKENS)
     }
 
-    /// Computes the rows of a strip for some of the tokens, or of several for one.
+    /// Computes the rows of a strip for some of the tokens, or of a run of whole ones for one.
     ///
     /// # Safety
-    /// `strips` are those of this job, for instructions that the CPU has; no other worker computes the same strips.
+    /// `strips` are those of this job and can take a run so long, for instructions that the CPU has; no other worker computes the same strips.
     unsafe fn strips(
         &self,
         strips: (Strips, Option<Strips>),
