@@ -322,7 +322,7 @@ impl<V: Vector, U: Unpack> Multiply<V> for Bytes<U> {
             if const { T == 1 && rows::meets::<V, U>() } && (blocks * U::COLUMNS).is_multiple_of(rows::chunk::<V>()) {
                 for r in 0..R {
                     let strip_bytes = r * V::LANES * row_bytes;
-                    let ahead = ahead.line::<V>(strip_bytes / LINE);
+                    let ahead = ahead.behind(strip_bytes / LINE);
                     total[r][0] = rows::meet::<V, U>(stored.as_ptr().add(strip_bytes), row_bytes, &input, ahead);
                 }
                 return total;

@@ -424,6 +424,7 @@ pub unsafe fn parts<V: Vector, M: Fill<V>>(product: &Product<'_>, strip: usize, 
         // As much of the next strip as is computed of this one.
         let bytes = [start, start + columns].map(|columns| M::row_bytes(columns) * height::<V, M>());
         let ahead = Ahead::during::<V>((stored, bytes[0]..bytes[1]), row_bytes * height::<V, M>(), product.then);
+        let ahead = if tokens > ENOUGH { ahead.once() } else { ahead };
         let (while_filling, time) = match tokens {
             _ if !V::ASKS_FILLING => (0, 1),
             2..=ENOUGH => (M::FILLING, M::FILLING + tokens),

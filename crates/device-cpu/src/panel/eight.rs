@@ -5,6 +5,8 @@
 //! then may hold a scale and two codes: a few tokens meet it with zeros where the scale stands; for more of them, and in a panel, two such words
 //! become one.
 
+use std::ops::Range;
+
 use super::{Form, Input, Partial, Scales, Sink, Unpack, as_multiplied, begun, dot};
 use crate::activation::{self, SPAN};
 use crate::product::{Ahead, LANES_MAX, LINE};
@@ -17,6 +19,8 @@ pub const BLOCKS: usize = 8;
 const SCALE_BYTES: usize = 2;
 /// Bytes of a row that are read at once.
 pub const RUN: usize = 16;
+/// Words of those.
+const WORDS: usize = 4;
 /// Tokens whose sums keep a core busy, though each waits for the product before it.
 const BUSY: usize = 4;
 
@@ -104,7 +108,7 @@ pub unsafe fn meet<V: Vector, U: Codes, const T: usize>(
         written_out!(run in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16] {
             if run < runs {
                 if V::ASKS_FILLING {
-                    ask::<V>(ahead, run, line);
+                    ask::<V>(ahead, line, run * WORDS..(run + 1) * WORDS);
                 }
                 let words = V::columns16(base.add(run * RUN), offsets);
                 written_out!(index in [0, 1, 2, 3] {
@@ -134,8 +138,8 @@ pub unsafe fn meet<V: Vector, U: Codes, const T: usize>(
                         meeting.settle(way);
                     }
                     // Behind what was read of the run, where that would wait.
-                    if !V::ASKS_FILLING && index == 1 {
-                        ask::<V>(ahead, run, line);
+                    if !V::ASKS_FILLING {
+                        ask::<V>(ahead, line, run * WORDS + index..run * WORDS + index + 1);
                     }
                     if inside + 4 >= U::BYTES {
                         meeting.end::<U>(input, first + block, total);
@@ -271,15 +275,15 @@ pub unsafe fn fill<V: Vector, U: Codes>(
     }
 }
 
-/// Asks for the lines that go with run number `run`: of as many as all runs take, from `line` on.
+/// Asks for the lines that go with some words: of as many as all words take, from `line` on.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn ask<V: Vector>(ahead: Ahead, run: usize, line: usize) {
-    let bytes = RUN * V::LANES;
-    for line in line + run * bytes / LINE..line + (run + 1) * bytes / LINE {
+unsafe fn ask<V: Vector>(ahead: Ahead, line: usize, words: Range<usize>) {
+    let bytes = RUN / WORDS * V::LANES;
+    for line in line + words.start * bytes / LINE..line + words.end * bytes / LINE {
         // SAFETY: the caller's contract is the same; what is asked for may lie anywhere.
-        unsafe { V::prefetch(ahead.line::<V>(line).cast()) };
+        unsafe { ahead.ask_at::<V>(ahead.line::<V>(line)) };
     }
 }

@@ -78,7 +78,7 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
                 } else {
                     self.ahead.line::<V>(self.line + line)
                 };
-                V::prefetch(place.cast());
+                self.ahead.ask_at::<V>(place);
             }
             let x = V::word(self.x.add(index * 4).cast::<u32>().read_unaligned());
             let weights = as_multiplied::<V, U::Form>(bytes);
@@ -115,7 +115,7 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
             }
             let (from, to) = lines_of_columns::<V, U>(behind);
             for line in from..to {
-                V::prefetch(self.near.wrapping_add(line * LINE).cast());
+                self.ahead.ask_at::<V>(self.near.wrapping_add(line * LINE));
             }
             let x = V::word(self.x.add((first + behind) * 4).cast::<u32>().read_unaligned());
             let sum = self.turn.get_unchecked_mut(behind * 4 / U::Form::GROUP);

@@ -19,7 +19,7 @@ use super::{
     ByRows, Form, Input, Partial, Scales, Sink, Unpack, as_multiplied, begun, dot, in_halves, scale_in, scales,
 };
 use crate::activation::SPAN;
-use crate::product::{LANES_MAX, LINE};
+use crate::product::{Ahead, LANES_MAX, LINE};
 use crate::quant::written_out;
 use crate::vector::{Blocks, Vector};
 
@@ -94,7 +94,7 @@ pub unsafe fn meet<V: Vector, U: Unpack>(
     stored: *const u8,
     row_bytes: usize,
     input: &Input,
-    mut ahead: *const u8,
+    mut ahead: Ahead,
 ) -> V::Float {
     let (width, sums) = const { (chunk::<V>(), sums::<V, U>()) };
     let columns = row_bytes / U::BYTES * U::COLUMNS;
@@ -145,7 +145,7 @@ unsafe fn add_row<V: Vector, U: Unpack>(
     x: *const i8,
     (chunk_number, row): (usize, usize),
     scales: &mut [[MaybeUninit<f16>; LANES_MAX]; COLUMNS_MAX / BLOCK],
-    ahead: &mut *const u8,
+    ahead: &mut Ahead,
 ) -> [V::Int; 2] {
     let blocks = const { V::LANES * 4 / BLOCK };
     // SAFETY: the caller's contract is the same; places inside what is kept.
@@ -154,8 +154,7 @@ unsafe fn add_row<V: Vector, U: Unpack>(
         written_out!(index in [0, 1, 2, 3, 4, 5, 6, 7] {
             // In this order, lest a core has only loads to do and then only products.
             if index < const { row_lines::<V, U>() } {
-                V::prefetch(ahead.cast());
-                *ahead = ahead.wrapping_add(LINE);
+                ahead.ask_next::<V>();
             }
             if const { U::COLUMNS == BLOCK } {
                 for block in index * blocks..(index + 1) * blocks {
@@ -187,7 +186,7 @@ unsafe fn turn_blocks<V: Vector, U: Unpack>(
     input: &Input,
     (sums, scales): (*const MaybeUninit<V::Int>, *const [MaybeUninit<f16>; LANES_MAX]),
     total: &mut V::Float,
-    ahead: &mut *const u8,
+    ahead: &mut Ahead,
 ) {
     let blocks = const { chunk::<V>() / BLOCK };
     // SAFETY: the caller's contract is the same; what is asked for may lie anywhere.
@@ -196,8 +195,7 @@ unsafe fn turn_blocks<V: Vector, U: Unpack>(
         let mut span = Partial::<V>::zero();
         for block in 0..blocks {
             for _ in 0..lines_of_turn::<V, U>(block, blocks) {
-                V::prefetch(ahead.cast());
-                *ahead = ahead.wrapping_add(LINE);
+                ahead.ask_next::<V>();
             }
             let number = number * blocks + block;
             let scale = V::load_half(scales.add(block).cast());
@@ -253,7 +251,7 @@ unsafe fn turn<V: Vector, U: Unpack>(
     input: &Input,
     sums: *const MaybeUninit<V::Int>,
     total: &mut V::Float,
-    ahead: &mut *const u8,
+    ahead: &mut Ahead,
 ) {
     let (groups, spans) = const { (U::COLUMNS / U::Form::GROUP, U::COLUMNS / SPAN) };
     const { assert!(!meets::<V, U>() || matches!(scales::<V, U::Form>(), Scales::Numbers), "scales of groups") };
@@ -271,8 +269,7 @@ unsafe fn turn<V: Vector, U: Unpack>(
         written_out!(span in [0, 1] {
             if span < spans {
                 for _ in 0..lines_of_turn::<V, U>(span, spans) {
-                    V::prefetch(ahead.cast());
-                    *ahead = ahead.wrapping_add(LINE);
+                    ahead.ask_next::<V>();
                 }
                 // A vector of sums is a span, or all of a block.
                 let each = groups / spans;

@@ -488,7 +488,11 @@ fn a_strip_asks_for_what_lies_behind_it_or_for_what_comes_then() {
     let stored = [0; 1024];
     let asked = |then, distance_bytes| {
         let ahead = Ahead::during::<Plain>((&stored, 64..576), distance_bytes, then);
-        (ahead.line::<Plain>(0).addr(), ahead.each(1))
+        let first = ahead.line::<Plain>(0);
+        // Half as far behind the strip, whatever is asked for the first time.
+        assert_eq!(ahead.again(first).addr(), stored.as_ptr().addr() + 64 + distance_bytes / 2);
+        assert_eq!(ahead.once().again(first), first);
+        (first.addr(), ahead.each(1))
     };
     let (start, next) = (stored.as_ptr().addr(), |bytes| Some(foresight::Place { start: 640, bytes }));
     assert_eq!(asked(None, 1024), (start + 1024 + 64, 8));

@@ -18,6 +18,8 @@ pub struct Ahead {
     lines: (usize, usize),
     /// Those that were to be asked for and were too few for one of each stream.
     owed: usize,
+    /// From a line that is asked for to one that was before, and is [again](Self::again); none where nothing is.
+    again_bytes: isize,
 }
 
 /// Most streams of memory.
@@ -25,7 +27,7 @@ pub const STREAMS_MAX: usize = 4;
 
 impl Ahead {
     /// No lines.
-    pub const NOTHING: Self = Self { start: std::ptr::null(), apart_bytes: 0, lines: (0, 0), owed: 0 };
+    pub const NOTHING: Self = Self { start: std::ptr::null(), apart_bytes: 0, lines: (0, 0), owed: 0, again_bytes: 0 };
 
     /// What is asked for during some bytes of a strip: as many of what the thread reads behind it, or of what lies so far behind them.
     #[inline(always)]
@@ -36,7 +38,7 @@ impl Ahead {
     ) -> Self {
         // At a shorter distance the strip's own end is asked for, too.
         let place = match then.filter(|_| distance_bytes >= stored.len()) {
-            Some(then) => then.part(bytes),
+            Some(then) => then.part(bytes.clone()),
             None => {
                 Place { start: stored.as_ptr().addr().wrapping_add(distance_bytes + bytes.start), bytes: bytes.len() }
             }
@@ -46,7 +48,14 @@ impl Ahead {
             apart_bytes: place.bytes.div_ceil(V::STREAMS * LINE) * LINE,
             lines: (0, place.bytes.div_ceil(LINE).next_multiple_of(V::STREAMS)),
             owed: 0,
+            again_bytes: (stored.as_ptr().addr() + bytes.start + distance_bytes / 2).wrapping_sub(place.start) as isize,
         }
+    }
+
+    /// The same, nothing of it [again](Self::again): where weights come much faster than they are needed.
+    #[inline(always)]
+    pub fn once(self) -> Self {
+        Self { again_bytes: 0, ..self }
     }
 
     /// What falls to `range` of `count`.
@@ -81,12 +90,56 @@ impl Ahead {
             let mut place = self.start.wrapping_add(self.lines.0 / V::STREAMS * LINE);
             for _ in 0..V::STREAMS {
                 // SAFETY: the caller's contract is the same; an address may lie anywhere.
-                unsafe { V::prefetch(place.cast()) };
+                unsafe {
+                    if self.again_bytes == 0 {
+                        V::prefetch(place.cast());
+                    } else {
+                        self.ask_at::<V>(place);
+                    }
+                }
                 place = place.wrapping_add(self.apart_bytes);
             }
             self.lines.0 += V::STREAMS;
             self.owed -= V::STREAMS;
         }
+    }
+
+    /// The line that is asked for [again](Vector::ASKS_AGAIN) with one: of what lies half as far behind the strip, whatever is asked for.
+    #[inline(always)]
+    pub fn again(self, place: *const u8) -> *const u8 {
+        place.wrapping_offset(self.again_bytes)
+    }
+
+    /// Asks for the line at a place, and [again](Vector::ASKS_AGAIN) for one that was asked for before.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    pub unsafe fn ask_at<V: Vector>(self, place: *const u8) {
+        // SAFETY: the caller's contract is the same; an address may lie anywhere.
+        unsafe {
+            V::prefetch(place.cast());
+            if V::ASKS_AGAIN {
+                V::prefetch(self.again(place).cast());
+            }
+        }
+    }
+
+    /// What is left behind so many lines of the only stream.
+    #[inline(always)]
+    pub fn behind(self, lines: usize) -> Self {
+        Self { start: self.start.wrapping_add(lines * LINE), ..self }
+    }
+
+    /// [Asks for](Self::ask_at) the first line of the only stream, and goes on to the next.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    #[inline(always)]
+    pub unsafe fn ask_next<V: Vector>(&mut self) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { self.ask_at::<V>(self.start) };
+        self.start = self.start.wrapping_add(LINE);
     }
 
     /// Where line number `line` begins and the next ones of the other streams: those behind each follow it in memory.

@@ -39,6 +39,8 @@ pub trait Reads: Copy {
     /// [`Vector::NEAR`]: weights are asked for into the first-level cache alone, for once: what they would push out of the second-level
     /// cache is worth more.
     const NEAR: bool;
+    /// [`Vector::ASKS_AGAIN`].
+    const ASKS_AGAIN: bool = false;
     /// [`Vector::ASKS_FILLING`].
     const ASKS_FILLING: bool = true;
     /// [`Vector::CHUNK`].
@@ -69,13 +71,15 @@ impl Reads for Apart {
 }
 
 /// In the order of memory, a strip before, into the second-level cache: AMD's CPUs of family 25 (Zen 4) wait for few lines of the first-level
-/// cache, and read what is asked for into that at six tenths of the speed. Nothing is asked for while weights are unpacked.
+/// cache, and read what is asked for into that at six tenths of the speed. They forget what they are asked for while they wait for too much, so that
+/// they are asked twice. Nothing is asked for while weights are unpacked.
 #[derive(Clone, Copy)]
 pub struct InOrder;
 
 impl Reads for InOrder {
     const STREAMS: usize = 1;
     const NEAR: bool = false;
+    const ASKS_AGAIN: bool = true;
     const ASKS_FILLING: bool = false;
     // The second-level cache gives the panel in order as fast as it is met, and sums go to memory and back half as often.
     const CHUNK: usize = 2 * product::CHUNK;
@@ -115,6 +119,7 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     const WHOLE: bool = WHOLE;
     const STREAMS: usize = R::STREAMS;
     const NEAR: bool = R::NEAR;
+    const ASKS_AGAIN: bool = R::ASKS_AGAIN;
     const ASKS_FILLING: bool = R::ASKS_FILLING;
     const EIGHTS: bool = true;
     const IN_TURNS: bool = R::SHORT;
