@@ -18,7 +18,7 @@ use std::f32::consts::{LN_2, LOG2_E};
 use std::hint::black_box;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::next::{GROUP, GROUPS, Group, Next};
+use super::next::{FEW, GROUP, GROUPS, Group, Next};
 use super::{ROWS, SEGMENT, Task, Tile, has_many, lanes};
 use crate::aligned::Aligned;
 use crate::cache::SIDE;
@@ -208,6 +208,27 @@ const fn of_halves<V: Vector>() -> bool {
     V::HALVES
 }
 
+/// Where each half of a group begins: of what is read a segment later, and of what is read half a segment later.
+#[inline(always)]
+fn halves_of([a, b]: [*const u8; 2], [again_a, again_b]: [*const u8; 2]) -> [[*const u8; 2]; 2] {
+    [[a, again_a], [b, again_b]]
+}
+
+/// Asks for a line of what is read a segment later and, for few rows, [again](Vector::ASKS_AGAIN) for one of what is read half a segment later.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn ask<V: Vector, const R: usize>([first, again]: [*const u8; 2], line: usize) {
+    // SAFETY: the caller's contract is the same; an address may lie anywhere.
+    unsafe {
+        V::prefetch(first.wrapping_add(line).cast());
+        if const { V::ASKS_AGAIN && R <= FEW } {
+            V::prefetch(again.wrapping_add(line).cast());
+        }
+    }
+}
+
 /// Keeps what is asked for before from being moved behind what is multiplied after, where `R` rows are few: the compiler would ask for all lines of
 /// a block at once, and what is loaded next would wait for places for lines (docs/log.md, "Asks where they were written"). Only for CPUs that are asked
 /// in several streams: on others, AMD's, it was not measured.
@@ -240,7 +261,7 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize, const W: usize>
     let scores = &mut scratch.scores[row * SEGMENT + group.number * GROUP..][..(R - 1) * SEGMENT + GROUP];
     let own = group.begins(cache.keys, blocks * P::BYTES);
     // SAFETY: the caller's contract is the same.
-    let asked = unsafe { next.keys::<V, P>(index, own) };
+    let asked = halves_of(unsafe { next.keys::<V, P>(index, own) }, group.begins(cache.values, blocks * P::BYTES));
     for side in (0..GROUP).step_by(W * V::LANES) {
         let (mut keys, mut steps) = ([cache.keys.as_ptr(); W], [cache.key_scales.as_ptr(); W]);
         // SAFETY: vectors lie inside the store, whose places are whole sixteens, and inside rows of the scratch.
@@ -269,7 +290,7 @@ pub(super) unsafe fn score<V: Vector, P: Packed, const R: usize, const W: usize>
                         let line = (block * P::BYTES / 4 + four) * 4 * SIDE;
                         // Of each half of a group, or of one of them twice.
                         for vector in 0..W {
-                            V::prefetch(asked[(side + vector * V::LANES) / SIDE].wrapping_add(line).cast());
+                            ask::<V, R>(asked[(side + vector * V::LANES) / SIDE], line);
                         }
                         keep_asks_apart::<V, R>();
                     }
@@ -501,7 +522,7 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize, con
         for (index, group) in groups.iter().enumerate() {
             let mut products = [[[V::int(0); C]; R]; 2];
             let own = group.begins(cache.values, cache.blocks * P::BYTES);
-            let asked = next.values::<P>(index, own);
+            let asked = halves_of(next.values::<P>(index, own), next.keys_again::<P>(index, own));
             for half in 0..2 {
                 assert!(!cfg!(test) || (group.places[half] + SIDE) / TOGETHER * apart <= cache.values.len());
                 let (from, asked) = (own[half], asked[half]);
@@ -512,7 +533,7 @@ unsafe fn mix_channels<V: Vector, P: Packed, const R: usize, const C: usize, con
                         let channel = start + c * V::LANES;
                         let place = four * apart + channel / BLOCK * block;
                         if channel % BLOCK < P::BYTES {
-                            V::prefetch(asked.wrapping_add(place + channel % BLOCK * TOGETHER).cast());
+                            ask::<V, R>(asked, place + channel % BLOCK * TOGETHER);
                         }
                         values[c] = P::values::<V>(from.add(place), channel % BLOCK);
                     }

@@ -112,7 +112,8 @@ impl<C> Next<C> {
 }
 
 impl Next<Head<'_>> {
-    /// Where the keys of both sixteens lie that stand where those of group number `index` do in this segment; `otherwise`, if there are none.
+    /// Where the keys of both sixteens lie that stand where those of group number `index` do in this segment; `otherwise`, if there are none. What
+    /// goes with them is asked for.
     ///
     /// # Safety
     /// The CPU has the instructions of `V`.
@@ -122,10 +123,7 @@ impl Next<Head<'_>> {
             return otherwise;
         }
         let (group, blocks) = (self.groups[index], self.cache.blocks);
-        let mut keys = otherwise;
-        for half in 0..2 {
-            let place = group.places[half];
-            keys[half] = self.cache.keys.as_ptr().wrapping_add(place * blocks * P::BYTES);
+        for place in group.places {
             // SAFETY: the caller's contract is the same; an address may lie anywhere.
             unsafe {
                 for line in (0..SIDE * blocks).step_by(LINE / size_of::<f16>()) {
@@ -135,7 +133,17 @@ impl Next<Head<'_>> {
                 V::prefetch(self.cache.inverses.as_ptr().wrapping_add(place).cast());
             }
         }
-        keys
+        self.keys_again::<P>(index, otherwise)
+    }
+
+    /// The same, of which nothing is asked for: for lines that are asked for [again](Vector::ASKS_AGAIN) while values are read, half a segment
+    /// later, as those of values are while the next segment's keys are.
+    #[inline(always)]
+    pub(super) fn keys_again<P: Packed>(&self, index: usize, otherwise: [*const u8; 2]) -> [*const u8; 2] {
+        if index >= self.count {
+            return otherwise;
+        }
+        self.groups[index].begins(self.cache.keys, self.cache.blocks * P::BYTES)
     }
 
     /// Asks for the values of the sixteen positions number `sixteen`, if there are so many: while keys are done with and values not begun,
