@@ -259,7 +259,9 @@ impl Pool {
             shared.panicked.store(false, Ordering::Relaxed);
             resume_unwind(panic);
         }
-        assert!(!shared.panicked.swap(false, Ordering::Relaxed), "a worker of the pool panicked");
+        // Read first: to write takes the line from workers that look at it.
+        let panicked = shared.panicked.load(Ordering::Relaxed) && shared.panicked.swap(false, Ordering::Relaxed);
+        assert!(!panicked, "a worker of the pool panicked");
     }
 
     /// Calls `work(thread)` as often as there are threads, at the same time if the machine lets it.
