@@ -361,10 +361,15 @@ struct CorrectionsWriter<'a> {
 }
 
 impl Writer<'_> {
-    /// Where one row of a tile goes, of which so many columns stand together.
-    fn places(&self, tile: Tile, token: usize, together: usize) -> impl Iterator<Item = Range<usize>> {
+    /// Where one row of a tile goes from a column on, of which so many columns stand together.
+    fn places(
+        &self,
+        tile: Tile,
+        (token, start): (usize, usize),
+        together: usize,
+    ) -> impl Iterator<Item = Range<usize>> {
         let (columns, slot) = (self.columns, token - tile.token);
-        (0..columns).step_by(together).map(move |column| {
+        (start..columns).step_by(together).map(move |column| {
             let count = together.min(columns - column);
             let at = tile.token * columns + column * tile.width + slot * count;
             at..at + count
@@ -376,19 +381,19 @@ impl Writer<'_> {
     /// # Safety
     /// No other use of the row of `token`.
     pub unsafe fn keep(&self, tile: Tile, token: usize, x: &[f32]) {
-        for (x, place) in x.chunks(GROUP).zip(self.places(tile, token, GROUP)) {
+        for (x, place) in x.chunks(GROUP).zip(self.places(tile, (token, 0), GROUP)) {
             // SAFETY: the row is in use once by the caller's word.
             unsafe { self.numbers.slice(place) }.copy_from_slice(x);
         }
     }
 
-    /// Rounds one row of a tile to brain floating-point numbers.
+    /// Rounds a row of a tile to brain floating-point numbers, from a column on: the first of those that stand together.
     ///
     /// # Safety
-    /// No other use of the row of `token`; the CPU has the instructions of `V`, and those have [`Vector::PAIRS`].
+    /// No other use of these columns of the row; the CPU has the instructions of `V`, and those have [`Vector::PAIRS`].
     #[inline(always)]
-    pub unsafe fn round_with<V: Vector>(&self, tile: Tile, token: usize, x: &[f32]) {
-        for (x, place) in x.chunks(BRAINS).zip(self.places(tile, token, BRAINS)) {
+    pub unsafe fn round_with<V: Vector>(&self, tile: Tile, at: (usize, usize), x: &[f32]) {
+        for (x, place) in x.chunks(BRAINS).zip(self.places(tile, at, BRAINS)) {
             // SAFETY: the row is in use once by the caller's word; whole vectors are read and written inside of the place, and the rest in
             // arrays.
             unsafe {
@@ -506,12 +511,13 @@ impl Quantiser<'_> {
         }
     }
 
-    /// Quantises one row of a tile: the formula.
+    /// Quantises a row of a tile, from a column on: the first of a span. The formula.
     ///
     /// # Safety
-    /// No other use of the row of `token`.
-    pub unsafe fn quantise(&self, tile: Tile, token: usize, x: &[f32]) {
-        for (span, x) in x.chunks(SPAN).enumerate() {
+    /// No other use of these columns of the row.
+    pub unsafe fn quantise(&self, tile: Tile, (token, start): (usize, usize), x: &[f32]) {
+        debug_assert!(start.is_multiple_of(SPAN), "whole spans");
+        for (span, x) in (start / SPAN..).zip(x.chunks(SPAN)) {
             let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
             // SAFETY: the row is in use once by the caller's word.
             let inverse = unsafe { self.scale(tile, token, span, most) };
@@ -538,13 +544,14 @@ impl Quantiser<'_> {
     /// The same in vectors: the same values, not-a-number apart.
     ///
     /// # Safety
-    /// No other use of the row of `token`; the CPU has the instructions of `V`.
+    /// No other use of these columns of the row; the CPU has the instructions of `V`.
     #[inline(always)]
-    pub unsafe fn quantise_with<V: Vector>(&self, tile: Tile, token: usize, x: &[f32]) {
+    pub unsafe fn quantise_with<V: Vector>(&self, tile: Tile, (token, start): (usize, usize), x: &[f32]) {
+        debug_assert!(start.is_multiple_of(SPAN), "whole spans");
         let mut bytes = [0; SPANS_AT_ONCE * SPAN];
         let mut sums = [[0; SPANS_AT_ONCE * SPAN / HALF]; 2];
         for (turn, x) in x.chunks(SPANS_AT_ONCE * SPAN).enumerate() {
-            let first = turn * SPANS_AT_ONCE;
+            let first = start / SPAN + turn * SPANS_AT_ONCE;
             // SAFETY: the row is in use once by the caller's word; vectors lie inside the groups, whose length is a whole number of
             // them.
             unsafe {

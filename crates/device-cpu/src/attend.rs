@@ -30,6 +30,7 @@ use crate::aligned::Aligned;
 use crate::cache::bytes::{BLOCK, Nibble, Octet, Owned, Packed};
 use crate::cache::{self, Cache, Kept, Number, Places};
 use crate::detect::Kernels;
+use crate::matmul::Following;
 use crate::pool::{Disjoint, Pool, share};
 use crate::vector::{Stored, Vector};
 
@@ -70,6 +71,8 @@ pub struct Task<'a> {
     query: &'a [f32],
     /// (tokens, heads, `value_dim`).
     mixed: Disjoint<'a, f32>,
+    /// Where that is packed for the product behind, if it is: heads of whole spans, of one token.
+    following: Option<Following<'a>>,
 }
 
 /// Some rows of one sequence and key-value head: row `i` is query head `i % group` of the sequence's token `i / group`.
@@ -216,12 +219,12 @@ pub fn attend(
     attention: Numbers<'_>,
     batch: &Batch,
     (cache, block): (&Cache, usize),
-    [query, mixed]: [&mut [f32]; 2],
+    ([query, mixed], following): ([&mut [f32]; 2], Option<Following<'_>>),
 ) {
     let threads = pool.threads();
     let rows = kernels.attended_rows();
     let first_head = cache.first_head(block);
-    let task = Task { attention, rows, batch, cache, first_head, query, mixed: Disjoint::new(mixed) };
+    let task = Task { attention, rows, batch, cache, first_head, query, mixed: Disjoint::new(mixed), following };
     let (mut tiles, mut units) = (0, 0);
     for tile in task.tiles() {
         (tiles, units) = (tiles + 1, units + tile.segments.len());
@@ -231,7 +234,13 @@ pub fn attend(
         pool.split(tiles, pool.grain(tiles), &|thread, range| {
             // SAFETY: each thread takes the scratch of its own number.
             let scratch = &mut unsafe { workers.slice(thread..thread + 1) }[0];
-            task.tiles().take(range.end).skip(range.start).for_each(|tile| kernels.attend(&task, &tile, scratch));
+            let mut written = Written::default();
+            for tile in task.tiles().take(range.end).skip(range.start) {
+                kernels.attend(&task, &tile, scratch);
+                written.add(&task, &tile);
+            }
+            // SAFETY: each tile is in one range.
+            unsafe { written.pack(&task) };
         });
         return;
     }
@@ -239,7 +248,15 @@ pub fn attend(
         for part in parts {
             // SAFETY: each part has the scratch of its own number.
             let scratch = &mut unsafe { workers.slice(part..part + 1) }[0];
-            task.cut(share(part, threads, units), |tile, _| kernels.attend(&task, &tile, scratch));
+            let mut written = Written::default();
+            task.cut(share(part, threads, units), |tile, whole| {
+                kernels.attend(&task, &tile, scratch);
+                if tile.segments == whole.segments {
+                    written.add(&task, whole);
+                }
+            });
+            // SAFETY: a tile that is not cut is in one part.
+            unsafe { written.pack(&task) };
         }
     });
     finish(&task, scratch, |part| share(part, threads, units));
@@ -264,7 +281,41 @@ fn finish(task: &Task<'_>, scratch: &mut [Scratch], share: impl Fn(usize) -> Ran
                 left -= count;
             }
             task.write(whole, &scratch.total);
+            let mut written = Written::default();
+            written.add(task, whole);
+            // SAFETY: the threads are done, and have packed no tile that is cut.
+            unsafe { written.pack(task) };
         });
+    }
+}
+
+/// Values of neighbouring tiles that are there, to be packed at once: for each tile by itself it takes longer than its attention may.
+#[derive(Default)]
+struct Written(Range<usize>);
+
+impl Written {
+    /// Adds the values of the next tile, if they are to be packed.
+    fn add(&mut self, task: &Task<'_>, tile: &Tile) {
+        if task.following.is_none() {
+            return;
+        }
+        let [first, last] = [tile.rows.start, tile.rows.end - 1].map(|row| task.at(tile, row));
+        let value_dim = task.attention.value_dim as usize;
+        if self.0.is_empty() {
+            self.0.start = first * value_dim;
+        }
+        self.0.end = (last + 1) * value_dim;
+    }
+
+    /// Packs them.
+    ///
+    /// # Safety
+    /// Nobody else uses them.
+    unsafe fn pack(self, task: &Task<'_>) {
+        if let Some(following) = task.following.as_ref().filter(|_| !self.0.is_empty()) {
+            // SAFETY: the caller's contract is the same, and heads are whole spans.
+            unsafe { following.pack(self.0.start, task.mixed.slice(self.0.clone())) };
+        }
     }
 }
 

@@ -112,11 +112,11 @@ pub(crate) struct Compiled {
     pub finish: Finisher,
     /// Ends the work on strips of a worker: gives back what its thread holds for them.
     pub leave: fn(&mut product::Scratch),
-    /// Quantises one row of activations, which nobody else uses.
-    pub quantise: unsafe fn(&Quantiser<'_>, activation::Tile, usize, &[f32]),
-    /// Rounds one to brain floating-point numbers, under the same contract.
-    pub round: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32]),
-    /// Splits one into the first so many thirds, under the same contract.
+    /// Quantises a row of activations from a column on, the first of a span: columns which nobody else uses.
+    pub quantise: unsafe fn(&Quantiser<'_>, activation::Tile, (usize, usize), &[f32]),
+    /// Rounds them to brain floating-point numbers, under the same contract.
+    pub round: unsafe fn(&Writer<'_>, activation::Tile, (usize, usize), &[f32]),
+    /// Splits a row into the first so many thirds, under the same contract.
     pub split: unsafe fn(&Writer<'_>, activation::Tile, usize, &[f32], usize),
     /// Rows of a tile of attention, up to [`attend::ROWS`].
     pub attended_rows: usize,
@@ -155,8 +155,8 @@ static SCALAR: Compiled = Compiled {
     rounding: None,
     leave: |_| (),
     finish: |_, _, _, _| unreachable!("`strips` has none"),
-    // SAFETY: nobody else uses the row.
-    quantise: |writer, tile, token, x| unsafe { writer.quantise(tile, token, x) },
+    // SAFETY: nobody else uses the columns.
+    quantise: |writer, tile, at, x| unsafe { writer.quantise(tile, at, x) },
     round: |_, _, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the row.
     split: |writer, tile, token, x, count| unsafe { writer.split(tile, token, x, count) },
@@ -283,22 +283,22 @@ impl Kernels {
         (self.compiled.leave)(scratch);
     }
 
-    /// Quantises one row of a tile of activations.
+    /// Quantises a row of a tile of activations, from a column on: the first of a span.
     ///
     /// # Safety
-    /// No other use of the row of `token`.
-    pub(crate) unsafe fn quantise(self, writer: &Quantiser<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+    /// No other use of these columns of the row.
+    pub(crate) unsafe fn quantise(self, writer: &Quantiser<'_>, tile: activation::Tile, at: (usize, usize), x: &[f32]) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
-        unsafe { (self.compiled.quantise)(writer, tile, token, x) };
+        unsafe { (self.compiled.quantise)(writer, tile, at, x) };
     }
 
-    /// Rounds one row of activations to brain floating-point numbers.
+    /// Rounds a row of activations to brain floating-point numbers, from a column on: the first of a span.
     ///
     /// # Safety
-    /// No other use of the row of `token`.
-    pub(crate) unsafe fn round(self, writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+    /// No other use of these columns of the row.
+    pub(crate) unsafe fn round(self, writer: &Writer<'_>, tile: activation::Tile, at: (usize, usize), x: &[f32]) {
         // SAFETY: the caller's contract; `Kernels` exists only where the CPU has the instructions.
-        unsafe { (self.compiled.round)(writer, tile, token, x) };
+        unsafe { (self.compiled.round)(writer, tile, at, x) };
     }
 
     /// Splits one row of a tile of activations into the first `count` thirds.

@@ -238,7 +238,7 @@ pub fn shared((pool, products, adapters): Work<'_>, shared: &Shared<Weight>, row
     let [gate, up] = &mut rows.wide;
     widen((&mut *pool, &mut *products, &mut *adapters), &shared.dense, Source::Rows(rows.input), tokens, [gate, up]);
     let mut project = |linear: &Linear<Weight>, x: &[f32], finish, out: &mut [f32]| {
-        let job = Job { linear, gate: None, finish, out: &mut *out };
+        let job = Job { linear, gate: None, finish, out: &mut *out, then: None };
         matmul::linear(pool, products, Source::Rows(x), tokens, &mut [job]);
         adapters.add(pool, kernels, linear, Extent::Tokens, Io { x, by_token: false, factor: 1.0, out });
     };
@@ -272,7 +272,7 @@ pub fn widen(
         }
         None if !apart => (None, Finish::Activate(activation)),
         held => {
-            let job = |linear, out| Job { linear, gate: None, finish: Finish::Store, out };
+            let job = |linear, out| Job { linear, gate: None, finish: Finish::Store, out, then: None };
             let ups = job(&dense.up, &mut *up);
             let x = match held {
                 Some(held) => matmul::linear(pool, products, source, tokens, &mut [job(held, &mut *gate), ups]),
@@ -290,7 +290,8 @@ pub fn widen(
             return activate(pool, kernels, (activation, is_gated), width, (&mut gate[..values], &up[..values]));
         }
     };
-    matmul::linear(pool, products, source, tokens, &mut [Job { linear: &dense.up, gate: held, finish, out: gate }]);
+    let job = Job { linear: &dense.up, gate: held, finish, out: gate, then: Some(&dense.down) };
+    matmul::linear(pool, products, source, tokens, &mut [job]);
 }
 
 #[cfg(test)]

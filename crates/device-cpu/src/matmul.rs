@@ -4,13 +4,17 @@
 //! piece of work for the pool. What follows a product (bias, activation, the gate's product, the addition to the stream) is done by the
 //! worker that has the sums.
 
+mod following;
+
 use std::ops::Range;
 
+pub use following::Following;
+use following::{Next, Ready};
 use kauri_arch::{Linear, Norm};
 use kauri_device::{Matrix, Weight, formula};
 use kauri_formats::{Quant, Tiles};
 
-use crate::activation::{self, Activations, Rows};
+use crate::activation::{self, Activations, Rows, SPAN};
 use crate::aligned::Aligned;
 use crate::detect::{Kernels, Packing, Strips};
 use crate::foresight::{FIRST, Foresight, Place};
@@ -51,6 +55,8 @@ pub struct Job<'a> {
     pub finish: Finish,
     /// (tokens, rows).
     pub out: &'a mut [f32],
+    /// The product that is computed next, of this one's output as it is: it may be packed for it at once.
+    pub then: Option<&'a Linear<Weight>>,
 }
 
 /// What products are computed of.
@@ -99,6 +105,10 @@ pub struct Group<'a> {
 pub struct Scratch {
     kernels: Kernels,
     activations: Activations,
+    /// One token's of the next product.
+    following: Activations,
+    /// That product, once they are packed.
+    ready: Option<Ready>,
     workers: Vec<product::Scratch>,
     /// Two rows of weights for each thread.
     rows: Aligned<f32>,
@@ -112,6 +122,8 @@ impl Scratch {
         Self {
             kernels,
             activations: Activations::new(values.max(tokens * columns)),
+            following: Activations::new(columns),
+            ready: None,
             workers: (0..threads).map(|_| product::Scratch::new(tokens)).collect(),
             rows: Aligned::new(2 * columns * threads),
             foresight: Foresight::new(threads),
@@ -121,6 +133,22 @@ impl Scratch {
     /// Begins with a step.
     pub fn begin(&mut self) {
         self.foresight.begin();
+        self.ready = None;
+    }
+
+    /// Where `values` are packed that threads write now, each whole parts of so many, and that `linear` takes next as they are; nothing where that
+    /// packs its input itself.
+    pub fn follow(
+        &mut self,
+        linear: &Linear<Weight>,
+        tokens: usize,
+        values: &[f32],
+        part: usize,
+    ) -> Option<Following<'_>> {
+        let values = Place::of(&values[..tokens * linear.columns as usize]);
+        let next = Next::of(self.kernels, linear, tokens, values).filter(|_| part.is_multiple_of(SPAN));
+        self.ready = next.map(Next::ready);
+        Some(Following::new(self.kernels, next?, &mut self.following))
     }
 
     /// Tells threads what they will read of the next product: for another job before it.
@@ -146,6 +174,8 @@ struct Shared<'a> {
     tokens: Rows,
     /// The row of the output where the first one's goes.
     to: usize,
+    /// As in [`Job`].
+    then: Option<&'a Linear<Weight>>,
 }
 
 /// The kernel of a product with about so many tokens, if it has one.
@@ -195,41 +225,33 @@ pub fn linear<'a>(
         return source.values();
     }
     let kernels = scratch.kernels;
+    let is_packed = scratch.ready.take().is_some_and(|ready| Ready::of_only(&source, tokens, jobs) == Some(ready));
     let rows = Rows { first: 0, tokens };
     let mut each = jobs.iter_mut();
     let jobs: [_; TOGETHER] = std::array::from_fn(|_| {
-        let Job { linear, gate, finish, out } = each.next()?;
-        Some((*linear, *gate, *finish, Disjoint::new(out)))
+        let Job { linear, gate, finish, out, then } = each.next()?;
+        Some((*linear, *gate, *finish, Disjoint::new(out), *then))
     });
     let mut each = jobs.iter().flatten();
     let jobs: [Option<Shared<'_>>; TOGETHER] = std::array::from_fn(|_| {
-        let (linear, gate, finish, out) = each.next()?;
-        Some(Shared::new((kernels, tokens), (*linear, *gate), *finish, out, (rows, 0)))
+        let (linear, gate, finish, out, then) = each.next()?;
+        let shared = Shared::new((kernels, tokens), (*linear, *gate), *finish, out, (rows, 0));
+        Some(Shared { then: *then, ..shared })
     });
-    let strips =
-        || jobs.iter().flatten().filter_map(|job| job.strips).flat_map(|(own, gate)| [Some(own), gate]).flatten();
-    let of_row = |token: usize| token * columns..(token + 1) * columns;
-    match &mut source {
-        Source::Rows(x) => pack(pool, scratch, (tokens, columns), strips, &|token| &x[of_row(token)], &|_| rows),
-        Source::Normed(norm, from, to) => {
-            let normed = Disjoint::new(&mut to[..tokens * columns]);
-            let row = |token| {
-                // SAFETY: every row is packed once.
-                let row = unsafe { normed.slice(of_row(token)) };
-                row.copy_from_slice(&from[of_row(token)]);
-                kernels.norm(norm, row);
-                &*row
-            };
-            pack(pool, scratch, (tokens, columns), strips, &row, &|_| rows);
-        }
+    if !is_packed {
+        let strips =
+            || jobs.iter().flatten().filter_map(|job| job.strips).flat_map(|(own, gate)| [Some(own), gate]).flatten();
+        pack_all(pool, scratch, &mut source, (rows, columns), strips);
     }
+    let next = Next::behind(kernels, tokens, &jobs).filter(|_| !is_packed);
     let values = source.values();
     let x = Input { x: &values[..tokens * columns], order: None, tokens };
     let count = jobs.iter().flatten().map(Shared::units).sum::<usize>();
     let has_blocks = jobs.iter().flatten().any(|job| job.block() < tokens);
     let least = if has_blocks { BLOCK_STRIPS.min(count.div_ceil(pool.threads())) } else { 1 };
     let grain = if tokens <= product::DIRECT_MAX { pool.grain_for(FEW_PIECES, count) } else { pool.grain(count) };
-    let grain = grain.max(least);
+    let grain = grain.max(least).next_multiple_of(next.map_or(1, |(_, together)| together));
+    let next = next.map(|(next, _)| next);
     let threads = pool.threads();
     let share_of = |thread| {
         let pieces = share(thread, threads, count.div_ceil(grain));
@@ -237,7 +259,7 @@ pub fn linear<'a>(
     };
     scratch.foresight.pass(|thread| first_of(&jobs, share_of(thread), tokens));
     scratch.foresee(pool);
-    let memory = Memory::new(scratch, columns);
+    let (memory, following) = Memory::new(scratch, columns, (is_packed, next));
     let work = |thread, units: Range<usize>| {
         // SAFETY: each thread takes the memory of its own number.
         let mut worker = unsafe { memory.worker(thread) };
@@ -247,12 +269,42 @@ pub fn linear<'a>(
             worker.then.last = share_of(thread).end.checked_sub(first + 1);
             let own = units.start.clamp(first, first + count) - first..units.end.clamp(first, first + count) - first;
             first += count;
-            // SAFETY: pieces do not overlap.
-            unsafe { job.run(x, own, &mut worker) };
+            // SAFETY: pieces do not overlap, and are of whole spans where their output is packed.
+            unsafe {
+                job.run(x, own.clone(), &mut worker);
+                following.iter().for_each(|following| following.pack_strips(job, own.clone()));
+            }
         }
     };
     pool.split_and_leave(count, grain, &work, &|thread| memory.leave(thread));
+    scratch.ready = next.map(Next::ready);
     values
+}
+
+/// Packs rows of the source as they stand, or normalised.
+fn pack_all<I: Iterator<Item = Strips>>(
+    pool: &mut Pool,
+    scratch: &mut Scratch,
+    source: &mut Source<'_>,
+    (rows, columns): (Rows, usize),
+    strips: impl Fn() -> I,
+) {
+    let (kernels, size) = (scratch.kernels, (rows.tokens, columns));
+    let of_row = |token: usize| token * columns..(token + 1) * columns;
+    match source {
+        Source::Rows(x) => pack(pool, scratch, size, strips, &|token| &x[of_row(token)], &|_| rows),
+        Source::Normed(norm, from, to) => {
+            let normed = Disjoint::new(&mut to[..rows.tokens * columns]);
+            let row = |token| {
+                // SAFETY: every row is packed once.
+                let row = unsafe { normed.slice(of_row(token)) };
+                row.copy_from_slice(&from[of_row(token)]);
+                kernels.norm(norm, row);
+                &*row
+            };
+            pack(pool, scratch, size, strips, &row, &|_| rows);
+        }
+    }
 }
 
 /// What is read first of these parts of all jobs with so many tokens, where they are so few that it is worth to ask for it.
@@ -284,6 +336,7 @@ pub fn grouped<'a>(
     if count == 0 {
         return;
     }
+    scratch.ready = None;
     let kernels = scratch.kernels;
     let columns = group(0).linear.columns as usize;
     let out = Disjoint::new(out);
@@ -302,7 +355,7 @@ pub fn grouped<'a>(
     };
     pack(pool, scratch, (x.tokens, columns), strips, &|token| x.row(token, columns), &rows_of);
     let units = shared(0).units();
-    let memory = Memory::new(scratch, columns);
+    let (memory, _) = Memory::new(scratch, columns, (false, None));
     let work = |thread, mut pieces: Range<usize>| {
         // SAFETY: each thread takes the memory of its own number.
         let mut worker = unsafe { memory.worker(thread) };
@@ -362,16 +415,16 @@ fn pack<'a, I: Iterator<Item = Strips>>(
             // SAFETY: tokens are shared out without overlap.
             unsafe {
                 if let Some(widest) = bytes {
-                    kernels.quantise(&writer.bytes, rows.tile_of(token, widest), token, x);
+                    kernels.quantise(&writer.bytes, rows.tile_of(token, widest), (token, 0), x);
                 }
                 if let Some(widest) = tiles {
-                    kernels.quantise(&writer.tiles, rows.tile_of(token, widest), token, x);
+                    kernels.quantise(&writer.tiles, rows.tile_of(token, widest), (token, 0), x);
                 }
                 if let Some(widest) = numbers {
                     writer.keep(rows.tile_of(token, widest), token, x);
                 }
                 if let Some(widest) = brains {
-                    kernels.round(&writer, rows.tile_of(token, widest), token, x);
+                    kernels.round(&writer, rows.tile_of(token, widest), (token, 0), x);
                 }
                 if let Some((widest, count)) = thirds {
                     kernels.split(&writer, rows.tile_of(token, widest), token, x, count);
@@ -428,15 +481,27 @@ impl Then {
 }
 
 impl<'a> Memory<'a> {
-    fn new(scratch: &'a mut Scratch, columns: usize) -> Self {
-        Self {
-            kernels: scratch.kernels,
-            activations: &scratch.activations,
-            workers: Disjoint::new(&mut scratch.workers),
-            rows: Disjoint::new(&mut scratch.rows),
+    /// That of a product whose input may have been packed with the one before, and where that of the next one is packed.
+    fn new(
+        scratch: &'a mut Scratch,
+        columns: usize,
+        (is_packed, next): (bool, Option<Next<'_>>),
+    ) -> (Self, Option<Following<'a>>) {
+        let Scratch { kernels, activations, following, workers, rows, foresight, .. } = scratch;
+        let (activations, following) = match next {
+            _ if is_packed => (&*following, None),
+            Some(next) => (&*activations, Some(Following::new(*kernels, next, following))),
+            None => (&*activations, None),
+        };
+        let memory = Self {
+            kernels: *kernels,
+            activations,
+            workers: Disjoint::new(workers),
+            rows: Disjoint::new(rows),
             columns: 2 * columns,
-            foresight: &scratch.foresight,
-        }
+            foresight,
+        };
+        (memory, following)
     }
 
     /// That of thread number `thread`.
@@ -473,7 +538,7 @@ impl<'a> Shared<'a> {
         assert!(gate.is_none_or(|gate| go_together(kernels, linear, gate)), "a gate that goes with its product");
         let strips =
             strips(kernels, linear, about).map(|own| (own, gate.and_then(|gate| strips(kernels, gate, about))));
-        Self { linear, gate, strips, finish, out, tokens, to }
+        Self { linear, gate, strips, finish, out, tokens, to, then: None }
     }
 
     /// In how many parts it is computed: strips of rows, or rows.

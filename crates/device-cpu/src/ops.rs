@@ -247,7 +247,7 @@ impl Cpu {
         };
         let mut jobs = products.map(|(Piece { linear, gate, finish }, to)| {
             let out = rest[to as usize].take().expect("an output of its own for each product");
-            Job { linear, gate, finish, out }
+            Job { linear, gate, finish, out, then: None }
         });
         let x = matmul::linear(&mut self.pool, &mut self.products, source, tokens, &mut jobs);
         for Job { linear, finish, out, .. } in &mut jobs {
@@ -390,12 +390,16 @@ impl Ops for Cpu {
     }
 
     fn attend(&mut self, block: usize, attention: &Attention<Weight>) {
-        let buffers = [Buffer::Query as usize, Buffer::Mixed as usize];
-        let buffers = self.buffers.get_disjoint_mut(buffers).expect("two different buffers").map(DerefMut::deref_mut);
+        let [query, mixed] = several(&mut self.buffers, [Buffer::Query, Buffer::Mixed]);
         let (cache, batch) = kept(block, [&self.rings, &self.caches], [&self.on_rings, &self.batch]);
         let kernels = self.products.kernels();
         self.products.foresee(&mut self.pool);
-        attend::attend(&mut self.pool, kernels, &mut self.attention, attention.into(), batch, cache, buffers);
+        // Where there is a gate, the product behind takes what comes from that.
+        let (output, part) = (&attention.output, attention.head_dim as usize);
+        let products = Some(&mut self.products).filter(|_| !attention.gated);
+        let following = products.and_then(|products| products.follow(output, batch.tokens.len(), mixed, part));
+        let to = ([query, mixed], following);
+        attend::attend(&mut self.pool, kernels, &mut self.attention, attention.into(), batch, cache, to);
     }
 
     fn fold(&mut self, latent: &Latent<Weight>) {
@@ -415,7 +419,15 @@ impl Ops for Cpu {
     fn attend_rows(&mut self, block: usize, latent: &Latent<Weight>) {
         let buffers = several(&mut self.buffers, [Buffer::Query, Buffer::Mixed]);
         let (kernels, cache) = (self.products.kernels(), self.caches.of(block).expect("a block with attention"));
-        attend::attend(&mut self.pool, kernels, &mut self.attention, latent.into(), &self.batch, cache, buffers);
+        attend::attend(
+            &mut self.pool,
+            kernels,
+            &mut self.attention,
+            latent.into(),
+            &self.batch,
+            cache,
+            (buffers, None),
+        );
     }
 
     fn unfold(&mut self, latent: &Latent<Weight>) {

@@ -12,7 +12,9 @@ use kauri_formats::{Bytes, Quant};
 use super::{Scratch, attend};
 use crate::cache::{Cache, Form};
 use crate::detect::{Isa, Kernels};
+use crate::matmul::{self, Job, Source};
 use crate::pool::Pool;
+use crate::product::Finish;
 
 const TYPES: [CacheType; 4] = [CacheType::F32, CacheType::F16, CacheType::Q8_0, CacheType::Q4_0];
 const PAGE_TOKENS: u32 = 16;
@@ -190,7 +192,7 @@ impl Bench {
             (&attention).into(),
             batch,
             (&self.cache, self.block),
-            buffers,
+            (buffers, None),
         );
         mixed
     }
@@ -487,5 +489,43 @@ fn layers_that_share_a_cache_keep_apart() {
             assert!(kept(&mut bench, block) == own, "{cache:?}: the same in layer {block}");
         }
         assert!(kept(&mut bench, 1) == own, "{cache:?}: others were stored");
+    }
+}
+
+/// What one token's heads are packed to by the threads that have them, for the product behind.
+#[test]
+fn heads_packed_as_they_are_written_give_the_same_bits() {
+    const WIDTH: usize = 4 * 128;
+    let (case, random) = (Case::new(CacheType::Q8_0, [4, 2, 128], 300), &mut Random(41));
+    let (last, mut data) = (case.tokens - 1, Vec::new());
+    Quant::Q8_0.quantise(&random.values(32 * WIDTH, 1.0), WIDTH, None, &mut data).expect("whole blocks");
+    let matrix = Matrix { quant: Quant::Q8_0, rows: 32, columns: WIDTH, data: data.into(), scales: None };
+    let linear = Linear { rows: 32, columns: WIDTH as u32, weight: Weight::Matrix(matrix), bias: None };
+    for isa in isas() {
+        for threads in [1, 2, 3] {
+            let mut bench = Bench::new(&case, isa, threads);
+            let expected = bench.run(&[last]).split_off(last * WIDTH);
+            let mut batch = Batch::default();
+            batch.push(&[0], last as u32, &case.pages(), 0, 0, 0);
+            let mut project = |follows: bool| {
+                let mut products = matmul::Scratch::new(bench.kernels, 1, WIDTH, 0, threads);
+                let (mut query, mut mixed) = (case.queries[last * WIDTH..].to_vec(), vec![f32::NAN; WIDTH]);
+                let mut out = vec![0.0; 32];
+                let following = if follows { products.follow(&linear, 1, &mixed, case.head_dim) } else { None };
+                let is_packed = following.is_some();
+                let (scratch, cache) = (&mut bench.scratch, (&bench.cache, bench.block));
+                let to = ([query.as_mut_slice(), mixed.as_mut_slice()], following);
+                attend(&mut bench.pool, bench.kernels, scratch, (&case.attention()).into(), &batch, cache, to);
+                assert!(mixed == expected, "{} {threads} threads", isa.name());
+                if is_packed {
+                    // It is read where it was packed.
+                    mixed.fill(1.0);
+                }
+                let job = Job { linear: &linear, gate: None, finish: Finish::Store, out: &mut out, then: None };
+                matmul::linear(&mut bench.pool, &mut products, Source::Rows(&mixed), 1, &mut [job]);
+                out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            assert!(project(true) == project(false), "{} {threads} threads", isa.name());
+        }
     }
 }

@@ -76,20 +76,20 @@ macro_rules! compile {
             }
 
             /// # Safety
-            /// The CPU has the instructions; no other use of the row of `token`.
+            /// The CPU has the instructions; no other use of these columns of the row.
             $(#[target_feature(enable = $feature)])+
-            unsafe fn quantise(writer: &Quantiser<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+            unsafe fn quantise(writer: &Quantiser<'_>, tile: activation::Tile, at: (usize, usize), x: &[f32]) {
                 in_whole_lines!();
                 // SAFETY: the caller's contract is the same.
-                unsafe { writer.quantise_with::<$vector>(tile, token, x) };
+                unsafe { writer.quantise_with::<$vector>(tile, at, x) };
             }
 
             /// # Safety
-            /// The CPU has the instructions, and a kernel that takes activations so; no other use of the row of `token`.
+            /// The CPU has the instructions, and a kernel that takes activations so; no other use of these columns of the row.
             $(#[target_feature(enable = $feature)])+
-            unsafe fn round(writer: &Writer<'_>, tile: activation::Tile, token: usize, x: &[f32]) {
+            unsafe fn round(writer: &Writer<'_>, tile: activation::Tile, at: (usize, usize), x: &[f32]) {
                 // SAFETY: the caller's contract is the same.
-                unsafe { writer.round_with::<$vector>(tile, token, x) };
+                unsafe { writer.round_with::<$vector>(tile, at, x) };
             }
 
             /// # Safety

@@ -18,7 +18,7 @@ use kauri_formats::Quant;
 
 use super::{Form, Place, Scales, Sink, Unpack, scales};
 use crate::activation::{Activations, Rows, SPAN};
-use crate::detect::{Isa, Kernels};
+use crate::detect::{Isa, Kernels, Packing};
 use crate::foresight;
 use crate::matmul::{self, Group, Input, Job, Scratch, Source};
 use crate::pool::Pool;
@@ -223,7 +223,7 @@ fn multiply(kernels: Kernels, linear: &Linear<Weight>, x: &[f32], threads: usize
         &mut scratch,
         Source::Rows(x),
         tokens,
-        &mut [Job { linear, gate: None, finish: Finish::Store, out: &mut out }],
+        &mut [Job { linear, gate: None, finish: Finish::Store, out: &mut out, then: None }],
     );
     out
 }
@@ -263,7 +263,7 @@ fn quantised(x: &[f32], columns: usize) -> Vec<f64> {
     let writer = activations.writer();
     for (token, x) in x.chunks_exact(columns).enumerate() {
         // SAFETY: one row at a time.
-        unsafe { writer.bytes.quantise(rows.tile_of(token, widest), token, x) };
+        unsafe { writer.bytes.quantise(rows.tile_of(token, widest), (token, 0), x) };
     }
     let activations = &activations;
     (0..tokens)
@@ -465,7 +465,7 @@ fn threads_foresee_where_they_begin() {
             let (mut scratch, mut pool) = (Scratch::new(kernels, tokens, columns, 0, 2), Pool::new(2));
             scratch.begin();
             let finish = Finish::Gate(Activation::Silu);
-            let job = Job { linear: &up, gate: Some(&gate), finish, out: &mut out };
+            let job = Job { linear: &up, gate: Some(&gate), finish, out: &mut out, then: None };
             matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), tokens, &mut [job]);
             scratch.begin();
             scratch.foresee(&mut pool);
@@ -518,12 +518,58 @@ fn strips_together_are_the_same_bits_as_in_pieces() {
                 let (mut scratch, mut pool) = (Scratch::new(kernels, 1, columns, 0, threads), Pool::new(threads));
                 [(Finish::Store, None), (Finish::Gate(Activation::Silu), Some(&gate))].map(|(finish, gate)| {
                     let mut out = vec![0.0; rows];
-                    let job = Job { linear: &up, gate, finish, out: &mut out };
+                    let job = Job { linear: &up, gate, finish, out: &mut out, then: None };
                     matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), 1, &mut [job]);
                     out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
                 })
             });
             assert!(results[0] == results[1], "{} {}", quant.name(), kernels.isa().name());
+        }
+    });
+}
+
+/// What one token's wide values are packed to by the threads that have them, for the product behind.
+#[test]
+fn what_is_packed_where_it_is_made_gives_the_same_bits() {
+    for_each_isa(|kernels| {
+        let random = &mut Random(37);
+        // A short last span, where blocks are so short.
+        for (quant, wide) in [(Quant::Q8_0, 2464), (Quant::Q4_0, 2464), (Quant::Q6_K, 2560), (Quant::BF16, 2464)] {
+            let kernels = kernels.rounding();
+            let mut matrix = |rows, columns| match quant {
+                Quant::BF16 => floats::matrix(quant, rows, columns, random).0,
+                _ => matrix(quant, rows, columns, random),
+            };
+            let (gate, up, down) = (matrix(wide, 256), matrix(wide, 256), matrix(96, wide));
+            let (x, finish) = (activations(1, 256, random), Finish::Gate(Activation::Silu));
+            let run = |threads, packs, spoils: bool, other_first: bool| {
+                let (mut scratch, mut pool) = (Scratch::new(kernels, 1, wide, 0, threads), Pool::new(threads));
+                let (mut held, mut out, mut other) = (vec![0.0; wide], vec![0.0; 96], vec![0.0; wide]);
+                let then = Some(&down).filter(|_| packs);
+                let job = Job { linear: &up, gate: Some(&gate), finish, out: &mut held, then };
+                matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), 1, &mut [job]);
+                if spoils {
+                    held.fill(1.0);
+                }
+                if other_first {
+                    let job = Job { linear: &up, gate: None, finish: Finish::Store, out: &mut other, then: None };
+                    matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), 1, &mut [job]);
+                }
+                let job = Job { linear: &down, gate: None, finish: Finish::Store, out: &mut out, then: None };
+                matmul::linear(&mut pool, &mut scratch, Source::Rows(&held), 1, &mut [job]);
+                out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            let (expected, of_ones) = (run(1, false, false, false), run(1, false, true, false));
+            let case = format!("{} {}", quant.name(), kernels.isa().name());
+            for threads in [1, 2, 5] {
+                assert!(run(threads, true, false, false) == expected, "{case}, {threads} threads");
+                // It is read where it was packed, but not behind another product.
+                let takes = kernels.strips(quant, wide, 1).expect("a kernel").packing;
+                let packs = matches!(takes, Packing::Bytes(_) | Packing::Brains);
+                let read = if packs { &expected } else { &of_ones };
+                assert!(run(threads, true, true, false) == *read, "{case}, {threads} threads, spoilt");
+                assert!(run(threads, true, true, true) == of_ones, "{case}, {threads} threads, another product first");
+            }
         }
     });
 }

@@ -76,7 +76,7 @@ impl Bench {
                 (&attention).into(),
                 &batch,
                 (&self.cache, self.block),
-                buffers,
+                (buffers, None),
             );
             start.elapsed().as_secs_f64()
         };

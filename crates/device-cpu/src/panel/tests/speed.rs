@@ -53,7 +53,7 @@ fn products_quantised() {
             let start = Instant::now();
             for (token, x) in x.chunks_exact(COLUMNS).enumerate() {
                 // SAFETY: one row after the other.
-                unsafe { kernels.quantise(&writer.bytes, rows.tile_of(token, strips.tokens), token, x) };
+                unsafe { kernels.quantise(&writer.bytes, rows.tile_of(token, strips.tokens), (token, 0), x) };
             }
             start.elapsed().as_secs_f64()
         };
@@ -95,7 +95,7 @@ fn seconds(linear: &Linear<Weight>, (kernels, threads): (Kernels, usize), tokens
     let (mut pool, mut out) = (Pool::new(threads), Aligned::new(tokens * rows));
     let mut once = || {
         let start = Instant::now();
-        let job = Job { linear, gate: None, finish: Finish::Store, out: &mut out };
+        let job = Job { linear, gate: None, finish: Finish::Store, out: &mut out, then: None };
         matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), tokens, &mut [job]);
         start.elapsed().as_secs_f64()
     };
