@@ -55,7 +55,8 @@ pub struct Job<'a> {
     pub finish: Finish,
     /// (tokens, rows).
     pub out: &'a mut [f32],
-    /// The product that is computed next, of this one's output as it is: it may be packed for it at once.
+    /// The product that is computed next, of this one's output as it is: it may be packed for it at once. Who changes it before says so
+    /// ([`Scratch::forget`]).
     pub then: Option<&'a Linear<Weight>>,
 }
 
@@ -133,6 +134,11 @@ impl Scratch {
     /// Begins with a step.
     pub fn begin(&mut self) {
         self.foresight.begin();
+        self.forget();
+    }
+
+    /// Values change that may have been packed for the next product.
+    pub fn forget(&mut self) {
         self.ready = None;
     }
 

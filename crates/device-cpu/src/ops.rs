@@ -196,6 +196,7 @@ impl Cpu {
 
     /// The values of a buffer, to be set.
     pub fn buffer_mut(&mut self, buffer: Buffer) -> &mut [f32] {
+        self.products.forget();
         &mut self.buffers[buffer as usize]
     }
 
