@@ -342,7 +342,7 @@ pub fn grouped<'a>(
     if count == 0 {
         return;
     }
-    scratch.ready = None;
+    scratch.forget();
     let kernels = scratch.kernels;
     let columns = group(0).linear.columns as usize;
     let out = Disjoint::new(out);

@@ -36,8 +36,9 @@ pub unsafe trait Vector: Copy {
     const HALVES: bool = false;
     /// Streams of memory in which weights are asked for, at most [`product::STREAMS_MAX`].
     const STREAMS: usize;
-    /// Whether what few tokens read is asked for twice, the second time when half of the strip before it is read: some CPUs forget what they are asked
-    /// for while they wait for too much, and asking for what is there costs next to nothing (docs/log.md, "Asked for and forgotten").
+    /// Whether what few tokens read is asked for twice, the second time when half of the strip before it is read, or of attention's
+    /// segment: some CPUs forget what they are asked for while they wait for too much, and asking for what is there costs next to nothing
+    /// (docs/log.md, "Asked for and forgotten").
     const ASKS_AGAIN: bool = false;
     /// Whether [`Self::prefetch`] brings a line to the first-level cache alone, so that what one token reads is asked for only a few rows before.
     const NEAR: bool = false;
