@@ -133,6 +133,8 @@ pub enum Instructions {
     Amx,
     /// NEON with byte products (dotprod).
     Neon,
+    /// NEON with those and products of matrices (i8mm, bf16).
+    NeonMatrix,
 }
 
 impl ModelOptions {
@@ -177,6 +179,7 @@ impl EngineOptions {
             Instructions::Avx512 => Some(Isa::Avx512),
             Instructions::Amx => Some(Isa::Amx),
             Instructions::Neon => Some(Isa::Neon),
+            Instructions::NeonMatrix => Some(Isa::NeonMatrix),
         };
         Options {
             device,

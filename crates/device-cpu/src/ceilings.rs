@@ -81,7 +81,7 @@ fn reads(isa: Isa) -> [Reads; 2] {
             // SAFETY: the same.
             |words| unsafe { x86::sum_256::<SEVERAL>(words) },
         ],
-        Isa::Scalar | Isa::Neon => [sum::<1>, sum::<SEVERAL>],
+        Isa::Scalar | Isa::Neon | Isa::NeonMatrix => [sum::<1>, sum::<SEVERAL>],
     }
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn arithmetic(isa: Isa) -> (&'static str, Loop) {
         Isa::AvxVnni => ("int8 multiply-add, AVX-VNNI", |turns| unsafe { x86::vnni_256(turns) }),
         // SAFETY: the same.
         Isa::Avx2 => ("int8 multiply-add, AVX2", |turns| unsafe { x86::halves(turns) }),
-        Isa::Scalar | Isa::Neon => ("f32 multiply-add, as compiled", plain),
+        Isa::Scalar | Isa::Neon | Isa::NeonMatrix => ("f32 multiply-add, as compiled", plain),
     }
 }
 
@@ -152,6 +152,8 @@ pub(crate) fn arithmetic(isa: Isa) -> (&'static str, Loop) {
     match isa {
         // SAFETY: the CPU was just asked.
         Isa::Neon => ("int8 multiply-add, NEON dotprod", |turns| unsafe { arm::sdot(turns) }),
+        // SAFETY: the same.
+        Isa::NeonMatrix => ("int8 multiply-add, NEON i8mm", |turns| unsafe { arm::smmla(turns) }),
         Isa::Scalar | Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 | Isa::Amx => ("f32 multiply-add, as compiled", plain),
     }
 }
@@ -256,23 +258,39 @@ mod x86 {
 
 #[cfg(target_arch = "aarch64")]
 mod arm {
-    use std::arch::aarch64::{vaddvq_s32, vdupq_n_s32, vdupq_n_u8};
+    use std::arch::aarch64::{int32x4_t, uint8x16_t, vaddvq_s32, vdupq_n_s32, vdupq_n_u8};
 
     use crate::aarch64::neon;
 
     /// Sixteen chains of 16 byte products each: more than latency times throughput of any CPU that has them.
     #[target_feature(enable = "neon,dotprod")]
     pub fn sdot(turns: u64) -> (u64, f32) {
-        let a = vdupq_n_u8(std::hint::black_box(3));
-        let b = vdupq_n_u8(std::hint::black_box(2));
-        let mut sums = [vdupq_n_s32(0); 16];
-        for _ in 0..turns {
-            for sum in &mut sums {
-                // SAFETY: this function has the instructions.
-                *sum = unsafe { neon::sdot(*sum, a, b) };
+        // SAFETY: this function has the instructions.
+        chains(turns, 16, |sum, a, b| unsafe { neon::sdot(sum, a, b) })
+    }
+
+    /// The same of 32.
+    #[target_feature(enable = "neon,i8mm")]
+    pub fn smmla(turns: u64) -> (u64, f32) {
+        // SAFETY: this function has the instructions.
+        chains(turns, 32, |sum, a, b| unsafe { neon::smmla(sum, a, b) })
+    }
+
+    /// Sixteen chains of an instruction with so many products.
+    #[inline(always)]
+    fn chains(turns: u64, products: u64, add: impl Fn(int32x4_t, uint8x16_t, uint8x16_t) -> int32x4_t) -> (u64, f32) {
+        // SAFETY: every such CPU has NEON.
+        unsafe {
+            let a = vdupq_n_u8(std::hint::black_box(3));
+            let b = vdupq_n_u8(std::hint::black_box(2));
+            let mut sums = [vdupq_n_s32(0); 16];
+            for _ in 0..turns {
+                for sum in &mut sums {
+                    *sum = add(*sum, a, b);
+                }
             }
+            (turns * 16 * products * 2, sums.iter().map(|&sum| vaddvq_s32(sum) as f32).sum())
         }
-        (turns * 16 * 16 * 2, sums.iter().map(|&sum| vaddvq_s32(sum) as f32).sum())
     }
 }
 

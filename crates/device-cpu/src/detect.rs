@@ -36,11 +36,14 @@ pub enum Isa {
     Amx,
     /// NEON with byte products (dotprod).
     Neon,
+    /// NEON with those, products of matrices of bytes (i8mm) and of brain floating-point numbers (bf16).
+    NeonMatrix,
 }
 
 impl Isa {
     /// All of them, of all architectures, the best first.
-    pub const ALL: [Self; 6] = [Self::Amx, Self::Avx512, Self::AvxVnni, Self::Avx2, Self::Neon, Self::Scalar];
+    pub const ALL: [Self; 7] =
+        [Self::Amx, Self::Avx512, Self::AvxVnni, Self::Avx2, Self::NeonMatrix, Self::Neon, Self::Scalar];
 
     /// The best that this CPU has.
     pub fn best() -> Self {
@@ -61,6 +64,7 @@ impl Isa {
             Self::Avx512 => "AVX-512",
             Self::Amx => "AMX",
             Self::Neon => "NEON",
+            Self::NeonMatrix => "NEON with i8mm and bf16",
         }
     }
 
@@ -73,7 +77,7 @@ impl Isa {
             Self::AvxVnni => Some(&avx2::VNNI_KERNELS),
             Self::Avx512 => Some(avx512::kernels()),
             Self::Amx => Some(&amx::KERNELS),
-            Self::Neon => None,
+            Self::Neon | Self::NeonMatrix => None,
         }
     }
 
@@ -83,6 +87,7 @@ impl Isa {
         match self {
             Self::Scalar => Some(&SCALAR),
             Self::Neon => Some(&neon::KERNELS),
+            Self::NeonMatrix => Some(&neon::MATRIX_KERNELS),
             Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Amx => None,
         }
     }
@@ -92,7 +97,7 @@ impl Isa {
     fn compiled(self) -> Option<&'static Compiled> {
         match self {
             Self::Scalar => Some(&SCALAR),
-            Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Amx | Self::Neon => None,
+            Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Amx | Self::Neon | Self::NeonMatrix => None,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod eight;
 mod form;
+mod group;
 mod meet;
 mod rows;
 
@@ -13,6 +14,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 pub use form::{Form, Large, Raised, Scales, Small, Wide, WithMinimum};
+use group::group;
 #[cfg(target_arch = "x86_64")]
 pub use meet::GROUPS_MAX;
 use meet::{SPANS_MAX, in_turns, meet};
@@ -539,125 +541,6 @@ const fn together<V: Vector, F: Form>() -> usize {
     if matches!(scales::<V, F>(), Scales::Large) { 2 } else { 1 }
 }
 
-/// Adds the products of group number `first + index` of the columns, up to the scale of its activations; `index` is that among those that are
-/// added up as one.
-///
-/// # Safety
-/// The panel and the input hold `columns` columns, and the group; the CPU has the instructions of `V`.
-#[inline(always)]
-unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
-    columns: usize,
-    panel: &Panel,
-    input: &Input,
-    (first, index): (usize, usize),
-    partial: &mut [[Partial<V>; T]; R],
-) {
-    let number = first + index;
-    let (block, inside) = (number * F::GROUP / activation::GROUP, number * F::GROUP % activation::GROUP);
-    // SAFETY: panel and input have the group, of `F::GROUP` columns.
-    unsafe {
-        let values = input.values.add(block * input.width * activation::GROUP + inside);
-        let mut sum = [[V::int(0); T]; R];
-        for first in (0..F::GROUP / 4).step_by(const { run::<V, F>() }) {
-            let few = products::<V, F, R, T>(columns, panel, input, (number, first), values);
-            for r in 0..R {
-                for t in 0..T {
-                    sum[r][t] = match in_halves::<V, F>() {
-                        true if first == 0 => V::halves_added(few[r][t]),
-                        true => V::add_ints(sum[r][t], V::halves_added(few[r][t])),
-                        false => few[r][t],
-                    };
-                }
-            }
-        }
-        for r in 0..R {
-            let place = (r * columns / F::GROUP + number) * V::LANES;
-            let scale = V::load(panel.scales.as_ptr().add(place));
-            let minimum = if F::MINIMUM && !has_own_minimums::<V, F>() {
-                V::load(panel.minimums.as_ptr().add(place))
-            } else {
-                scale
-            };
-            for t in 0..T {
-                let sums = input.sums.add(number * input.width + t);
-                partial[r][t].add::<F>(index, sums, (sum[r][t], scale, minimum));
-            }
-        }
-    }
-}
-
-/// The products of a [run](run) of columns of group number `number`, from its four columns number `first` on, whose activations are `values`.
-///
-/// # Safety
-/// As [`group`].
-#[inline(always)]
-unsafe fn products<V: Vector, F: Form, const R: usize, const T: usize>(
-    columns: usize,
-    panel: &Panel,
-    input: &Input,
-    (number, first): (usize, usize),
-    values: *const i8,
-) -> [[V::Int; T]; R] {
-    // SAFETY: the caller's contract is the same.
-    unsafe {
-        let mut sum = [[V::int(0); T]; R];
-        for t in 0..T {
-            let begun = run_begun::<V, F>(input, number * input.width + t);
-            for r in 0..R {
-                sum[r][t] = begun;
-            }
-        }
-        // The compiler writes out a loop over so few by itself, and then reads ahead; of more it leaves the loop, whose sums stay in registers.
-        if const { in_halves::<V, F>() && run::<V, F>() <= 4 } {
-            written_out!(index in [0, 1, 2, 3] {
-                if index < const { run::<V, F>() } {
-                    add_four::<V, F, R, T>(columns, panel, (number, first + index), values, &mut sum);
-                    // What the next four need is not read before: there are registers for sums, and few others.
-                    for r in 0..R {
-                        for t in 0..T {
-                            sum[r][t] = V::settled(sum[r][t]);
-                        }
-                    }
-                }
-            });
-            return sum;
-        }
-        for four in first..first + const { run::<V, F>() } {
-            add_four::<V, F, R, T>(columns, panel, (number, four), values, &mut sum);
-        }
-        sum
-    }
-}
-
-/// Adds the products of the four columns number `four` of group number `number`, whose activations are `values`. They meet all tokens before the
-/// next: many sums that do not wait for each other.
-///
-/// # Safety
-/// As [`group`].
-#[inline(always)]
-unsafe fn add_four<V: Vector, F: Form, const R: usize, const T: usize>(
-    columns: usize,
-    panel: &Panel,
-    (number, four): (usize, usize),
-    values: *const i8,
-    sum: &mut [[V::Int; T]; R],
-) {
-    // SAFETY: the caller's contract is the same.
-    unsafe {
-        let mut weights = [V::byte(0); R];
-        for r in 0..R {
-            let column = r * columns + number * F::GROUP + four * 4;
-            weights[r] = V::load_bytes(panel.bytes.as_ptr().add(column * V::LANES));
-        }
-        for t in 0..T {
-            let x = V::word(values.add(t * activation::GROUP + four * 4).cast::<u32>().read_unaligned());
-            for r in 0..R {
-                sum[r][t] = dot::<V, F>(sum[r][t], weights[r], x);
-            }
-        }
-    }
-}
-
 /// Whether a block with whole scales is whole spans, so that each of them has one block's scale.
 const fn is_whole<U: Unpack>() -> bool {
     matches!(U::Form::SCALES, Scales::Numbers) || U::COLUMNS.is_multiple_of(SPAN)
@@ -671,10 +554,18 @@ const fn is_whole<U: Unpack>() -> bool {
 #[inline(always)]
 unsafe fn begun<V: Vector, F: Form>(input: &Input, index: usize) -> V::Int {
     // SAFETY: the caller's contract is the same.
-    unsafe {
-        let raised = !(F::MINIMUM || F::WIDE && V::SIGNED);
-        V::int(if raised { *input.offsets.add(index) } else { 0 })
-    }
+    unsafe { V::int(begun_with::<V, F>(input, index)) }
+}
+
+/// The same as an integer.
+///
+/// # Safety
+/// As [`begun`].
+#[inline(always)]
+unsafe fn begun_with<V: Vector, F: Form>(input: &Input, index: usize) -> i32 {
+    let raised = !(F::MINIMUM || F::WIDE && V::SIGNED);
+    // SAFETY: the caller's contract is the same.
+    if raised { unsafe { *input.offsets.add(index) } } else { 0 }
 }
 
 /// The same of a sum of a [run](run): in halves where it is of sixteen bits.

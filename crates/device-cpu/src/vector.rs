@@ -59,6 +59,8 @@ pub unsafe trait Vector: Copy {
     const IN_TURNS: bool = false;
     /// Whether there are [`Self::dot_pairs`] and [`Self::store_brains`].
     const PAIRS: bool = false;
+    /// Whether two tokens meet eight columns of each row together by [`Self::dot_matrices`], in half as many instructions as one by one.
+    const MATRICES: bool = false;
     /// One `f32` for each row.
     type Float: Copy;
     /// One `i32` for each row.
@@ -243,6 +245,37 @@ pub unsafe trait Vector: Copy {
     unsafe fn dot_low(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
     /// The same of signed bytes, for `x` from -127 on.
     unsafe fn dot_signed(sum: Self::Int, weights: Self::Bytes, x: Self::Bytes) -> Self::Int;
+
+    /// Two times four bytes of each row as [`Self::dot_matrices`] takes them: eight of each row beside each other.
+    #[inline(always)]
+    unsafe fn eights(_fours: [Self::Bytes; 2]) -> [Self::Bytes; 2] {
+        unreachable!("`MATRICES` says so")
+    }
+
+    /// Eight bytes of each of two tokens, which can be read.
+    #[inline(always)]
+    unsafe fn two_tokens(_x: [*const i8; 2]) -> Self::Bytes {
+        unreachable!("`MATRICES` says so")
+    }
+
+    /// Adds the products of each row's eight signed bytes with those of each of [two tokens](Self::two_tokens), exact as [`Self::dot`]; the sums
+    /// of two rows and both tokens are neighbours.
+    #[inline(always)]
+    unsafe fn dot_matrices(_sums: [Self::Int; 2], _weights: [Self::Bytes; 2], _x: Self::Bytes) -> [Self::Int; 2] {
+        unreachable!("`MATRICES` says so")
+    }
+
+    /// Sums of all rows with each of two tokens, the same for every row, as [`Self::dot_matrices`] has them.
+    #[inline(always)]
+    unsafe fn matrices(_sums: [i32; 2]) -> [Self::Int; 2] {
+        unreachable!("`MATRICES` says so")
+    }
+
+    /// What [`Self::dot_matrices`] has, as the sums of all rows with each token.
+    #[inline(always)]
+    unsafe fn of_tokens(_sums: [Self::Int; 2]) -> [Self::Int; 2] {
+        unreachable!("`MATRICES` says so")
+    }
 
     /// Adds, in each lane, the products of its two brain floating-point numbers with two of `x`; what is too small for a normal number is zero.
     #[inline(always)]

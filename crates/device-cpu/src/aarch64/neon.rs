@@ -1,6 +1,6 @@
-//! NEON with byte products (dotprod): four rows side by side.
+//! NEON with byte products (dotprod), and with products of small matrices (i8mm) and of pairs (bf16): four rows side by side.
 //!
-//! The products are inline assembly: stable Rust has the feature but not yet its intrinsics.
+//! The products are inline assembly: stable Rust has the features but not yet their intrinsics.
 
 #![expect(
     unsafe_op_in_unsafe_fn,
@@ -8,15 +8,16 @@
 )]
 
 use std::arch::aarch64::{
-    float32x4_t, int32x4_t, uint8x16_t, uint16x4_t, uint32x4_t, vaddq_f32, vaddq_s32, vaddq_u32, vaddvq_f32, vandq_u8,
-    vandq_u32, vbicq_u32, vbslq_f32, vcgeq_s32, vcgtq_f32, vcleq_s32, vcltq_f32, vcombine_s16, vcombine_u16,
-    vcvt_f32_f16, vcvtnq_s32_f32, vcvtq_f32_s32, vcvtq_f32_u32, vdivq_f32, vdupq_n_f32, vdupq_n_s32, vdupq_n_u8,
-    vdupq_n_u32, veorq_u8, vfmaq_f32, vfmsq_f32, vget_lane_u32, vld1q_s32, vld1q_u8, vld1q_u32, vmaxvq_f32, vmovn_u32,
-    vmulq_f32, vorrq_u8, vqmovn_s16, vqmovn_s32, vqmovn_u16, vqmovun_s32, vqtbl1q_u8, vreinterpret_f16_u16,
-    vreinterpret_u32_s8, vreinterpret_u32_u8, vreinterpretq_f32_s32, vreinterpretq_f32_u8, vreinterpretq_f32_u32,
-    vreinterpretq_s32_u32, vreinterpretq_u8_u32, vreinterpretq_u8_u64, vreinterpretq_u32_f32, vreinterpretq_u32_u8,
-    vreinterpretq_u64_u32, vrndnq_f32, vshll_n_u16, vshlq_n_s32, vshlq_n_u32, vshlq_u32, vshrn_n_u32, vshrq_n_s32,
-    vshrq_n_u32, vsubq_f32, vsubq_s32, vtrn1q_u32, vtrn1q_u64, vtrn2q_u32, vtrn2q_u64, vtstq_u8,
+    float32x4_t, int32x4_t, uint8x16_t, uint16x4_t, uint32x4_t, vabsq_f32, vaddq_f32, vaddq_s32, vaddq_u32, vaddvq_f32,
+    vandq_u8, vandq_u32, vbicq_u32, vbslq_f32, vcgeq_s32, vcgtq_f32, vcleq_s32, vcltq_f32, vcombine_s16, vcombine_u8,
+    vcombine_u16, vcvt_f32_f16, vcvtnq_s32_f32, vcvtq_f32_s32, vcvtq_f32_u32, vdivq_f32, vdupq_n_f32, vdupq_n_s32,
+    vdupq_n_u8, vdupq_n_u32, veorq_u8, vfmaq_f32, vfmsq_f32, vget_lane_u32, vld1_u8, vld1q_s32, vld1q_u8, vld1q_u32,
+    vmaxvq_f32, vmovn_u32, vmulq_f32, vorrq_u8, vqmovn_s16, vqmovn_s32, vqmovn_u16, vqmovun_s32, vqtbl1q_u8,
+    vreinterpret_f16_u16, vreinterpret_u32_s8, vreinterpret_u32_u8, vreinterpretq_f32_s32, vreinterpretq_f32_u8,
+    vreinterpretq_f32_u32, vreinterpretq_s32_u32, vreinterpretq_u8_u32, vreinterpretq_u8_u64, vreinterpretq_u32_f32,
+    vreinterpretq_u32_u8, vreinterpretq_u64_u32, vrndnq_f32, vshll_n_u16, vshlq_n_s32, vshlq_n_u32, vshlq_u32,
+    vshrn_n_u32, vshrq_n_s32, vshrq_n_u32, vsubq_f32, vsubq_s32, vtrn1q_u32, vtrn1q_u64, vtrn2q_u32, vtrn2q_u64,
+    vtstq_u8, vuzp1q_s32, vuzp2q_s32, vzip1q_s32, vzip1q_u32, vzip2q_u32,
 };
 use std::arch::asm;
 
@@ -25,13 +26,13 @@ use half::{bf16, f16};
 use crate::detect::compile;
 use crate::vector::Vector;
 
-/// NEON and dotprod.
+/// NEON and dotprod. `MATRICES`: and i8mm and bf16.
 #[derive(Clone, Copy)]
-pub struct Neon;
+pub struct Neon<const MATRICES: bool>;
 
-// SAFETY: the methods use instructions of NEON and dotprod only, which the type stands for; memory is touched as the trait
-// says: `LANES` elements at the given pointers.
-unsafe impl Vector for Neon {
+// SAFETY: the methods use instructions of NEON and dotprod only, and of i8mm and bf16 where `MATRICES` says so, which the type stands for;
+// memory is touched as the trait says: `LANES` elements at the given pointers.
+unsafe impl<const MATRICES: bool> Vector for Neon<MATRICES> {
     const LANES: usize = 4;
     const STRIPS: usize = 2;
     const TOKENS: usize = 6;
@@ -39,6 +40,8 @@ unsafe impl Vector for Neon {
     const EIGHT: bool = false;
     const SIGNED: bool = true;
     const STREAMS: usize = 4;
+    const PAIRS: bool = MATRICES;
+    const MATRICES: bool = MATRICES;
     type Float = float32x4_t;
     type Int = int32x4_t;
     type Bytes = uint8x16_t;
@@ -331,6 +334,81 @@ unsafe impl Vector for Neon {
     unsafe fn dot_signed(sum: int32x4_t, weights: uint8x16_t, x: uint8x16_t) -> int32x4_t {
         sdot(sum, weights, x)
     }
+
+    #[inline(always)]
+    unsafe fn eights([first, second]: [uint8x16_t; 2]) -> [uint8x16_t; 2] {
+        let (first, second) = (words(first), words(second));
+        [vreinterpretq_u8_u32(vzip1q_u32(first, second)), vreinterpretq_u8_u32(vzip2q_u32(first, second))]
+    }
+
+    #[inline(always)]
+    unsafe fn two_tokens([first, second]: [*const i8; 2]) -> uint8x16_t {
+        vcombine_u8(vld1_u8(first.cast()), vld1_u8(second.cast()))
+    }
+
+    #[inline(always)]
+    unsafe fn dot_matrices(sums: [int32x4_t; 2], weights: [uint8x16_t; 2], x: uint8x16_t) -> [int32x4_t; 2] {
+        assert!(MATRICES, "i8mm");
+        [smmla(sums[0], weights[0], x), smmla(sums[1], weights[1], x)]
+    }
+
+    #[inline(always)]
+    unsafe fn matrices(sums: [i32; 2]) -> [int32x4_t; 2] {
+        let neighbours = vzip1q_s32(vdupq_n_s32(sums[0]), vdupq_n_s32(sums[1]));
+        [neighbours, neighbours]
+    }
+
+    #[inline(always)]
+    unsafe fn of_tokens([low, high]: [int32x4_t; 2]) -> [int32x4_t; 2] {
+        [vuzp1q_s32(low, high), vuzp2q_s32(low, high)]
+    }
+
+    #[inline(always)]
+    unsafe fn dot_pairs(mut sum: float32x4_t, weights: uint8x16_t, x: uint8x16_t) -> float32x4_t {
+        assert!(MATRICES, "bf16");
+        asm!(
+            ".arch_extension bf16",
+            "bfdot {sum:v}.4s, {weights:v}.8h, {x:v}.8h",
+            sum = inout(vreg) sum,
+            weights = in(vreg) weights,
+            x = in(vreg) x,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+        sum
+    }
+
+    #[inline(always)]
+    unsafe fn store_brains(value: float32x4_t, to: *mut u16) {
+        assert!(MATRICES, "bf16");
+        let small = vcltq_f32(vabsq_f32(value), vdupq_n_f32(f32::MIN_POSITIVE));
+        let normal = vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(value), small));
+        let rounded: uint16x4_t;
+        asm!(
+            ".arch_extension bf16",
+            "bfcvtn {rounded:v}.4h, {normal:v}.4s",
+            rounded = lateout(vreg) rounded,
+            normal = in(vreg) normal,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+        to.cast::<uint16x4_t>().write_unaligned(rounded);
+    }
+}
+
+/// Adds the products of two rows' eight signed bytes with those of two columns: both with the first row, then with the second.
+///
+/// # Safety
+/// The CPU has i8mm.
+#[inline(always)]
+pub unsafe fn smmla(mut sum: int32x4_t, rows: uint8x16_t, columns: uint8x16_t) -> int32x4_t {
+    asm!(
+        ".arch_extension i8mm",
+        "smmla {sum:v}.4s, {rows:v}.16b, {columns:v}.16b",
+        sum = inout(vreg) sum,
+        rows = in(vreg) rows,
+        columns = in(vreg) columns,
+        options(pure, nomem, nostack, preserves_flags)
+    );
+    sum
 }
 
 /// Adds, in each word, the products of its four signed bytes.
@@ -370,5 +448,10 @@ unsafe fn sixteen(base: *const u8, offset: isize) -> uint32x4_t {
 
 compile! {
     /// The kernels in [`Neon`].
-    pub static KERNELS: Neon where is_aarch64_feature_detected has "neon" "dotprod"
+    pub static KERNELS: Neon<false> where is_aarch64_feature_detected has "neon" "dotprod"
+}
+
+compile! {
+    /// The same for CPUs with products of matrices.
+    pub static MATRIX_KERNELS: Neon<true> where is_aarch64_feature_detected has "neon" "dotprod" "i8mm" "bf16"
 }

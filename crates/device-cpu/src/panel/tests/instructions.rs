@@ -278,7 +278,7 @@ unsafe fn check_isa(isa: Isa) {
                 check::<Avx512<Apart>>(isa);
                 check::<Avx512<InOrder>>(isa);
             }
-            Isa::Neon => unreachable!("not on this architecture"),
+            Isa::Neon | Isa::NeonMatrix => unreachable!("not on this architecture"),
         }
     }
 }
@@ -291,7 +291,8 @@ unsafe fn check_isa(isa: Isa) {
     unsafe {
         match isa {
             Isa::Scalar => check::<Plain>(isa),
-            Isa::Neon => check::<crate::aarch64::neon::Neon>(isa),
+            Isa::Neon => check::<crate::aarch64::neon::Neon<false>>(isa),
+            Isa::NeonMatrix => check::<crate::aarch64::neon::Neon<true>>(isa),
             Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 | Isa::Amx => unreachable!("not on this architecture"),
         }
     }
@@ -304,6 +305,8 @@ unsafe fn check_isa(isa: Isa) {
     match isa {
         // SAFETY: it runs anywhere.
         Isa::Scalar => unsafe { check::<Plain>(isa) },
-        Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 | Isa::Amx | Isa::Neon => unreachable!("not on this architecture"),
+        Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 | Isa::Amx | Isa::Neon | Isa::NeonMatrix => {
+            unreachable!("not on this architecture")
+        }
     }
 }
