@@ -3,8 +3,9 @@
 //! Two threads of one core share its arithmetic and its caches: a second one adds nothing to a product and makes every barrier
 //! wait for the slower of the two. So the default is a thread for each core, not for each thread that the core offers.
 //! Where a machine has several memories (NUMA), threads stand in the order of those and stay on their cores: a thread reads the
-//! same share of the weights in every pass, from pages that lie near it once it has touched them. With one memory the
-//! system places threads better than we could: it moves them away from a busy core.
+//! same share of the weights in every pass, from pages that lie near it if it was the first to touch them: weights that are read
+//! from the disk while the model runs, and caches, but not what the system held before. None of this was measured: no such
+//! machine was at hand. With one memory the system places threads better than we could: it moves them away from a busy core.
 
 use std::fs;
 use std::ops::Range;
@@ -72,7 +73,7 @@ impl Topology {
     }
 
     /// Memories that the cores are near to: one, where the machine does not say.
-    pub(crate) fn memories(&self) -> usize {
+    pub fn memories(&self) -> usize {
         self.memories
     }
 

@@ -3,6 +3,7 @@
 //!
 //! Decides nothing about tokens: the bytes and their places stay the same.
 
+use kauri_device_cpu::Topology;
 use kauri_formats::Checkpoint;
 use kauri_formats::mapping::Bytes;
 
@@ -25,7 +26,8 @@ pub struct Copying {
 impl Copying {
     /// Of the files of a model that is read where they are mapped: as `options` want it, or where there is room.
     pub fn begin(checkpoint: &Checkpoint, fitted: &Fitted, options: &Options) -> Self {
-        if !options.large_pages.unwrap_or_else(|| fitted.has_room_for_weights_twice()) {
+        let memories = Topology::of_this_machine().memories();
+        if !is_wanted(options.large_pages, fitted.has_room_for_weights_twice(), memories) {
             return Self::default();
         }
         let files = checkpoint.files().map(|file| (file.clone(), file.large_pieces(PIECE_BYTES)));
@@ -55,5 +57,27 @@ impl Copying {
             self.files.clear();
         }
         is_copied
+    }
+}
+
+/// Whether weights are copied: as asked, else where there is room and one memory. Where there are several the copy of a large page would lie near
+/// whoever copied it, and not near the thread that reads it in every pass.
+fn is_wanted(asked: Option<bool>, has_room: bool, memories: usize) -> bool {
+    asked.unwrap_or(has_room && memories == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_wanted;
+
+    #[test]
+    fn weights_are_copied_as_asked_or_where_there_is_room_and_one_memory() {
+        for (has_room, memories, is_copied) in [(true, 1, true), (false, 1, false), (true, 2, false), (false, 2, false)]
+        {
+            assert_eq!(is_wanted(None, has_room, memories), is_copied, "room: {has_room}, {memories} memories");
+            for asked in [true, false] {
+                assert_eq!(is_wanted(Some(asked), has_room, memories), asked, "room: {has_room}, {memories} memories");
+            }
+        }
     }
 }
