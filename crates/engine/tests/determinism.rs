@@ -181,23 +181,25 @@ fn setups() -> (Vec<Setup>, Vec<u32>) {
     latent.blocks.truncate(2);
     stored.blocks.truncate(3);
     mixed.blocks.truncate(3);
+    let brains = converted(&stored, Quant::BF16);
     let kinds = [
         ("Q4_K_M", stored.clone(), CacheType::F16),
         ("Q8_0", converted(&stored, Quant::Q8_0), CacheType::F32),
-        ("BF16", converted(&stored, Quant::BF16), CacheType::F16),
+        ("BF16", brains.clone(), CacheType::F16),
         ("experts' Q4_K_M", mixed.clone(), CacheType::F16),
         ("latent Q8_0", latent.clone(), CacheType::F16),
         ("latent BF16", converted(&latent, Quant::BF16), CacheType::F32),
         ("experts' BF16", converted(&mixed, Quant::BF16), CacheType::F16),
+        ("Q4_K_M", stored.clone(), CacheType::Q8_0),
+        ("Q8_0", converted(&stored, Quant::Q8_0), CacheType::Q4_0),
     ];
+    let vectors = || Isa::ALL.into_iter().filter(|&isa| isa != Isa::Scalar && isa.is_supported());
     for (weights, shape, cache) in kinds {
-        let isas = [Isa::Avx512].into_iter().filter(|isa| isa.is_supported());
-        setups.extend(isas.map(|isa| Setup { shape: shape.clone(), weights, cache, isa, rounding: false }));
+        setups.extend(vectors().map(|isa| Setup { shape: shape.clone(), weights, cache, isa, rounding: false }));
     }
-    // Where a CPU multiplies BF16 in pairs, for what it rounds; elsewhere once more what is above.
-    if Isa::Avx512.is_supported() {
-        let shape = converted(&stored, Quant::BF16);
-        setups.push(Setup { shape, weights: "BF16", cache: CacheType::F32, isa: Isa::Avx512, rounding: true });
+    // Where a CPU multiplies BF16 in pairs, for what it rounds.
+    for isa in vectors().filter(|&isa| Kernels::new(isa).is_some_and(|kernels| kernels.rounding().rounds())) {
+        setups.push(Setup { shape: brains.clone(), weights: "BF16", cache: CacheType::F32, isa, rounding: true });
     }
     // The formulas take a hundred times as long, and are one loop for every type of weights.
     for (weights, mut shape) in [("Q4_K_M", stored), ("experts' Q4_K_M", mixed), ("latent Q8_0", latent)] {
