@@ -572,7 +572,10 @@ mod tests {
         let mut pool = Pool::new(3);
         let count = AtomicUsize::new(0);
         for _ in 0..3 {
-            thread::sleep(Duration::from_millis(30));
+            // Without a limit of time: on a busy machine it may take long, and one that never parks is seen as a test that does not end.
+            while !pool.shared.seats[1..].iter().all(|seat| seat.parked.load(Ordering::SeqCst)) {
+                thread::sleep(Duration::from_millis(1));
+            }
             // Each waits for the others, so that it takes three threads.
             let here = AtomicUsize::new(0);
             pool.all(&|_| {
