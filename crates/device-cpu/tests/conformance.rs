@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use kauri_arch::Shape;
-use kauri_device::conformance::{Subject, Tolerance, conform, conform_adapted, conform_every};
+use kauri_device::conformance::{Subject, Tolerance, conform, conform_adapted, conform_every, conform_products};
 use kauri_device::{Batch, Buffer, Memory, Plan, Weight};
 use kauri_device_cpu::{Cpu, Isa, Kernels};
 use kauri_formats::Quant;
@@ -58,6 +58,11 @@ fn quants() -> Vec<Quant> {
     Quant::ALL.into_iter().filter(|quant| quant.can_quantise()).collect()
 }
 
+/// Types of blocks, those that nobody writes here among them.
+fn block_quants() -> Vec<Quant> {
+    Quant::ALL.into_iter().filter(|quant| quant.block_len() > 1).collect()
+}
+
 #[test]
 fn scalar_kernels_equal_the_reference_on_one_thread() {
     conform_every::<OnThreads<1>>(3, &quants(), EXACT);
@@ -70,24 +75,39 @@ fn scalar_kernels_equal_the_reference_on_five_threads() {
     conform::<OnThreads<5>>(&[Quant::F8_E4M3], EXACT);
 }
 
+#[test]
+fn scalar_products_of_every_type_equal_the_reference() {
+    conform_products::<OnThreads<2>>(&block_quants(), EXACT);
+}
+
 /// Activations rounded to bytes cost about a hundredth of a product's size; attention and the rest are exact to rounding.
 const BYTES: Tolerance = Tolerance { absolute: 0.05, relative: 0.02, half_cache: 0.0 };
 
-/// Runs every so many models of the suite on each instruction set of this CPU that has kernels of its own.
-fn conform_fast(each: usize, quants: &[Quant], tolerance: Tolerance) {
+/// Calls `test` for each instruction set of this CPU that has kernels of its own, with devices made for it.
+fn for_each_isa(test: impl Fn()) {
     for isa in Isa::ALL.into_iter().filter(|&isa| isa != Isa::Scalar) {
         if isa.is_supported() {
             ISA.set(isa);
-            conform_every::<OnThreads<2>>(each, quants, tolerance);
+            test();
         } else {
             eprintln!("skipped: this CPU has no {}", isa.name());
         }
     }
 }
 
+/// Runs every so many models of the suite on each of them.
+fn conform_fast(each: usize, quants: &[Quant], tolerance: Tolerance) {
+    for_each_isa(|| conform_every::<OnThreads<2>>(each, quants, tolerance));
+}
+
 #[test]
 fn fast_kernels_stay_near_the_reference() {
     conform_fast(1, &quants(), BYTES);
+}
+
+#[test]
+fn fast_products_of_every_type_stay_near_the_reference() {
+    for_each_isa(|| conform_products::<OnThreads<2>>(&block_quants(), BYTES));
 }
 
 /// Without quantised weights the fast kernels differ by rounding only: by less than 1e-5 of one with a cache that does not

@@ -8,6 +8,7 @@ pub mod choices;
 mod latent;
 mod memory;
 mod moe;
+pub mod products;
 mod recurrent;
 
 use std::fmt::Debug;
@@ -28,6 +29,7 @@ use crate::plain::Plain;
 use crate::weight::{Matrix, Weight};
 
 pub use adapters::conform as conform_adapted;
+pub use products::conform as conform_products;
 
 /// A device under test.
 pub trait Subject {
@@ -126,8 +128,9 @@ struct Case {
     latents: Option<latent::Latents>,
 }
 
-fn cases(quants: &[Quant]) -> Vec<Case> {
-    let usual = Case {
+/// What a case has unless it is about something else.
+fn usual() -> Case {
+    Case {
         quant: Quant::F32,
         hidden: 64,
         heads: 4,
@@ -149,7 +152,11 @@ fn cases(quants: &[Quant]) -> Vec<Case> {
         sinks: None,
         experts: None,
         latents: None,
-    };
+    }
+}
+
+fn cases(quants: &[Quant]) -> Vec<Case> {
+    let usual = usual();
     let mut cases = Vec::new();
     for &quant in quants {
         let (hidden, ffn, head_dim) = if is_long(quant) { (256, 512, 64) } else { (64, 96, 32) };
@@ -404,9 +411,12 @@ fn matrix(random: &mut Random, quant: Quant, rows: u32, columns: u32) -> Weight 
     if quant == Quant::F8_E4M3 {
         return Weight::Matrix(tiled(random, [rows, columns], size));
     }
+    if !quant.can_quantise() {
+        return Weight::Matrix(products::drawn(random, quant, [rows, columns], size));
+    }
     let values = random.values(rows * columns, size);
     let mut data = Vec::new();
-    quant.quantise(&values, columns, None, &mut data).expect("the suite is given types that can be written");
+    quant.quantise(&values, columns, None, &mut data).expect("whole blocks");
     let scales = (quant == Quant::NVFP4).then(|| Tiles::whole(0.75));
     Weight::Matrix(Matrix { quant, rows, columns, data: Bytes::from(data), scales })
 }

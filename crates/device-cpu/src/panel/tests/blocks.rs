@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use half::f16;
+use kauri_device::conformance::{self, products};
 use kauri_formats::Quant;
 
 /// A reproducible stream of numbers (splitmix64).
@@ -40,7 +40,8 @@ pub fn stored_blocks(quant: Quant) -> Vec<u8> {
             quant.quantise(&values, 256, None, &mut blocks).expect("whole blocks");
         }
     } else {
-        blocks.extend((0..32).flat_map(|_| random_block(quant, random)));
+        let codes = &mut conformance::Random(random.next());
+        blocks.extend((0..32).flat_map(|_| products::block(quant, 0.02 * random.normal(), codes)));
     }
     for bytes in fixtures(quant) {
         // The first half has small scales; products of the last, which span the range of the scale, overflow.
@@ -59,23 +60,4 @@ pub fn fixtures(quant: Quant) -> Vec<Vec<u8>> {
         Err(error) => eprintln!("skipped: the shared {name}: {error}"),
     }
     found
-}
-
-/// Random bytes but for the scale of the whole block.
-fn random_block(quant: Quant, random: &mut Random) -> Vec<u8> {
-    let mut block: Vec<u8> = (0..quant.block_bytes()).map(|_| random.next() as u8).collect();
-    let scale = f16::from_f32(0.02 * random.normal()).to_bits();
-    match quant {
-        Quant::IQ1_M => {
-            for nibble in 0..4 {
-                let byte = &mut block[49 + 2 * nibble];
-                *byte = *byte & 0x0f | ((scale >> (4 * nibble) & 15) as u8) << 4;
-            }
-        }
-        Quant::IQ2_XXS | Quant::IQ2_XS | Quant::IQ2_S | Quant::IQ3_XXS | Quant::IQ3_S | Quant::IQ1_S => {
-            block[..2].copy_from_slice(&scale.to_le_bytes());
-        }
-        _ => unreachable!("{} can be quantised", quant.name()),
-    }
-    block
 }
