@@ -258,6 +258,18 @@ impl Kernels {
         (compiled.is_supported)().then_some(Self { isa, compiled, rounding: false })
     }
 
+    /// All of `isa` that this CPU has: of AVX-512 those for other CPUs, too.
+    #[cfg(test)]
+    pub(crate) fn all_of(isa: Isa) -> Vec<Self> {
+        let own = isa.compiled();
+        #[cfg(target_arch = "x86_64")]
+        let all = if isa == Isa::Avx512 { &avx512::ALL_KERNELS[..] } else { own.as_slice() };
+        #[cfg(not(target_arch = "x86_64"))]
+        let all = own.as_slice();
+        let supported = all.iter().filter(|compiled| (compiled.is_supported)());
+        supported.map(|&compiled| Self { isa, compiled, rounding: false }).collect()
+    }
+
     /// The same, but that weights which are brain floating-point numbers meet activations rounded to such, as they met where the model was
     /// trained, if this CPU multiplies both: in half as many instructions, or a third with tile registers. All other floating-point weights
     /// meet activations as they are.

@@ -134,13 +134,13 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(case: &Case, isa: Isa, threads: usize) -> Self {
+    fn new(case: &Case, kernels: Kernels, threads: usize) -> Self {
         let (plan, pool) = (case.plan(), Pool::new(threads));
         Self {
             case: case.clone(),
             block: case.blocks / 2,
             cache: Cache::new(&plan, case.form(), case.blocks),
-            kernels: Kernels::new(isa).expect("asked of supported ones only"),
+            kernels,
             scratch: (0..threads).map(|_| Scratch::new(&plan, case.head_dim)).collect(),
             pool,
         }
@@ -246,9 +246,13 @@ impl Case {
     }
 }
 
-/// The instruction sets of this machine.
-fn isas() -> Vec<Isa> {
-    Isa::ALL.into_iter().filter(|isa| isa.is_supported()).collect()
+/// All kernels that this machine runs, of every instruction set.
+fn all_kernels() -> Vec<Kernels> {
+    Isa::ALL.into_iter().flat_map(Kernels::all_of).collect()
+}
+
+fn best() -> Kernels {
+    Kernels::new(Isa::best()).expect("the best that this CPU has")
 }
 
 /// The largest difference, and the root of the mean of its square over that of the expected values.
@@ -270,19 +274,19 @@ const BYTES: (f32, f64) = (0.015, 0.01);
 const BYTES_WITH_OUTLIERS: (f32, f64) = (0.02, 0.02);
 
 fn check(case: &Case, what: &str, bytes: (f32, f64)) {
-    for isa in isas() {
-        let mut bench = Bench::new(case, isa, 2);
+    for (number, kernels) in all_kernels().into_iter().enumerate() {
+        let mut bench = Bench::new(case, kernels, 2);
         let found = bench.run(&[]);
         let (most, mean) = difference(&found, &bench.expected());
         let (most_allowed, mean_allowed) = match case.cache {
-            CacheType::Q8_0 | CacheType::Q4_0 if isa != Isa::Scalar => bytes,
+            CacheType::Q8_0 | CacheType::Q4_0 if kernels.isa() != Isa::Scalar => bytes,
             CacheType::F32 | CacheType::F16 | CacheType::Q8_0 | CacheType::Q4_0 => (1e-5, 2e-6),
         };
         assert!(
             most <= most_allowed && mean <= mean_allowed,
-            "{what}, {:?} on {}: {most} at most, {mean} in the mean; {most_allowed} and {mean_allowed} are allowed",
+            "{what}, {:?} on {}, number {number}: {most} at most, {mean} in the mean; {most_allowed} and {mean_allowed} are allowed",
             case.cache,
-            isa.name()
+            kernels.isa().name()
         );
     }
 }
@@ -350,16 +354,21 @@ fn outlying_channels_are_bearable() {
 
 #[test]
 fn the_same_bits_on_any_threads_and_however_the_prompt_is_cut() {
-    for cache in TYPES {
-        for (heads, kv_heads, window_tokens) in [(2, 1, None), (6, 2, Some(300)), (3, 3, None), (4, 1, None)] {
+    let cuts = [vec![1; 40], vec![255, 1, 1, 256, 7], vec![513, 17], vec![700, 1, 1, 1, 80]];
+    for (number, kernels) in all_kernels().into_iter().enumerate() {
+        let shapes = [(2, 1, None), (6, 2, Some(300)), (3, 3, None), (4, 1, None)];
+        for (cache, shape) in TYPES.into_iter().flat_map(|cache| shapes.map(|shape| (cache, shape))) {
+            let (heads, kv_heads, window_tokens) = shape;
             let case = Case { window_tokens, ..Case::new(cache, [heads, kv_heads, 40], 790) };
-            let isa = Isa::best();
-            let whole = Bench::new(&case, isa, 1).run(&[]);
-            for threads in [1, 2, 5, 16] {
-                for pieces in [vec![1; 40], vec![255, 1, 1, 256, 7], vec![513, 17], vec![700, 1, 1, 1, 80]] {
-                    let found = Bench::new(&case, isa, threads).run(&pieces);
+            let whole = Bench::new(&case, kernels, 1).run(&[]);
+            // The formulas are one loop, and slow.
+            let threads = if kernels.isa() == Isa::Scalar { &[5][..] } else { &[1, 2, 5, 16] };
+            for &threads in threads {
+                for pieces in &cuts {
+                    let found = Bench::new(&case, kernels, threads).run(pieces);
                     let place = found.iter().zip(&whole).position(|(a, b)| a.to_bits() != b.to_bits());
-                    assert_eq!(place, None, "{cache:?}, {heads} on {kv_heads}, {threads} threads, {pieces:?}");
+                    let name = format!("{}, number {number}, {cache:?}", kernels.isa().name());
+                    assert_eq!(place, None, "{name}, {heads} on {kv_heads}, {threads} threads, {pieces:?}");
                 }
             }
         }
@@ -369,10 +378,12 @@ fn the_same_bits_on_any_threads_and_however_the_prompt_is_cut() {
 /// The rows of a token do not depend on what else is in the batch.
 #[test]
 fn the_same_bits_in_any_batch() {
-    for cache in TYPES {
+    for (cache, kernels) in
+        TYPES.into_iter().flat_map(|cache| all_kernels().into_iter().map(move |kernels| (cache, kernels)))
+    {
         let case = Case::new(cache, [4, 2, 64], 40);
-        let whole = Bench::new(&case, Isa::best(), 2).run(&[]);
-        let mut bench = Bench::new(&case, Isa::best(), 5);
+        let whole = Bench::new(&case, kernels, 2).run(&[]);
+        let mut bench = Bench::new(&case, kernels, 5);
         bench.run(&[20]);
         // The tail once more, as two sequences on the same cache, with an empty one between.
         let pages = case.pages();
@@ -381,7 +392,7 @@ fn the_same_bits_in_any_batch() {
         batch.push(&[], 0, &[], 1, 0, 0);
         batch.push(&[0; 8], 32, &pages, 2, 0, 0);
         let found = bench.step(&batch, 20..40);
-        assert_eq!(found, whole[20 * 4 * 64..], "{cache:?}");
+        assert_eq!(found, whole[20 * 4 * 64..], "{cache:?} on {}", kernels.isa().name());
     }
 }
 
@@ -389,13 +400,13 @@ fn the_same_bits_in_any_batch() {
 #[test]
 fn old_places_do_not_matter() {
     for cache in TYPES {
-        for isa in isas() {
+        for kernels in all_kernels() {
             let case = Case::new(cache, [4, 2, 32], 37);
-            let clean = Bench::new(&case, isa, 2).run(&[]);
+            let clean = Bench::new(&case, kernels, 2).run(&[]);
             for soil in [f32::NAN, f32::INFINITY, -3e38, 0.0] {
-                let mut bench = Bench::new(&case, isa, 2);
+                let mut bench = Bench::new(&case, kernels, 2);
                 bench.soil(soil);
-                assert_eq!(bench.run(&[5, 1, 9]), clean, "{cache:?} on {} after {soil}", isa.name());
+                assert_eq!(bench.run(&[5, 1, 9]), clean, "{cache:?} on {} after {soil}", kernels.isa().name());
             }
         }
     }
@@ -405,7 +416,7 @@ fn old_places_do_not_matter() {
 fn an_empty_batch_is_no_work() {
     for cache in TYPES {
         let case = Case::new(cache, [4, 2, 32], 4);
-        assert!(Bench::new(&case, Isa::best(), 2).step(&Batch::default(), 0..0).is_empty(), "{cache:?}");
+        assert!(Bench::new(&case, best(), 2).step(&Batch::default(), 0..0).is_empty(), "{cache:?}");
     }
 }
 
@@ -421,7 +432,7 @@ fn the_cache_gives_back_what_was_stored() {
         (CacheType::Q4_0, 1.0 / 8.0 + 1.0 / 2048.0),
     ] {
         let case = Case::new(cache, [2, 2, 80], 37);
-        let mut bench = Bench::new(&case, Isa::best(), 2);
+        let mut bench = Bench::new(&case, best(), 2);
         bench.run(&[1, 5, 20]);
         let pages = case.pages();
         for (position, head) in (0..37).flat_map(|position| [(position, 0), (position, 1)]) {
@@ -443,8 +454,8 @@ fn the_cache_gives_back_what_was_stored() {
 fn every_instruction_set_keeps_the_same() {
     for (cache, head_dim) in TYPES.into_iter().flat_map(|cache| [24, 80, 128, 160].map(|head_dim| (cache, head_dim))) {
         let case = Case::new(cache, [2, 2, head_dim], 53);
-        let kept = |isa| {
-            let mut bench = Bench::new(&case, isa, 2);
+        let kept = |kernels| {
+            let mut bench = Bench::new(&case, kernels, 2);
             // Neighbourhoods that begin, go on and end in the middle, and whole ones.
             bench.run(&[1, 3, 20]);
             let (pages, mut all) = (case.pages(), Vec::new());
@@ -457,9 +468,9 @@ fn every_instruction_set_keeps_the_same() {
             }
             all
         };
-        let expected = kept(Isa::Scalar);
-        for isa in isas() {
-            assert!(kept(isa) == expected, "{cache:?}, heads of {head_dim}, on {}", isa.name());
+        let expected = kept(Kernels::new(Isa::Scalar).expect("every CPU has them"));
+        for kernels in all_kernels() {
+            assert!(kept(kernels) == expected, "{cache:?}, heads of {head_dim}, on {}", kernels.isa().name());
         }
     }
 }
@@ -479,7 +490,7 @@ fn layers_that_share_a_cache_keep_apart() {
             });
             pages.collect::<Vec<_>>()
         };
-        let mut bench = Bench::new(&case, Isa::best(), 2);
+        let mut bench = Bench::new(&case, best(), 2);
         bench.run(&[7, 40]);
         let [before, own, behind] = [0, 1, 2].map(|block| kept(&mut bench, block));
         assert!(before == behind && before != own, "{cache:?}: one layer was stored");
@@ -501,9 +512,10 @@ fn heads_packed_as_they_are_written_give_the_same_bits() {
     Quant::Q8_0.quantise(&random.values(32 * WIDTH, 1.0), WIDTH, None, &mut data).expect("whole blocks");
     let matrix = Matrix { quant: Quant::Q8_0, rows: 32, columns: WIDTH, data: data.into(), scales: None };
     let linear = Linear { rows: 32, columns: WIDTH as u32, weight: Weight::Matrix(matrix), bias: None };
-    for isa in isas() {
+    for kernels in all_kernels() {
+        let name = kernels.isa().name();
         for threads in [1, 2, 3] {
-            let mut bench = Bench::new(&case, isa, threads);
+            let mut bench = Bench::new(&case, kernels, threads);
             let expected = bench.run(&[last]).split_off(last * WIDTH);
             let mut batch = Batch::default();
             batch.push(&[0], last as u32, &case.pages(), 0, 0, 0);
@@ -516,7 +528,7 @@ fn heads_packed_as_they_are_written_give_the_same_bits() {
                 let (scratch, cache) = (&mut bench.scratch, (&bench.cache, bench.block));
                 let to = ([query.as_mut_slice(), mixed.as_mut_slice()], following);
                 attend(&mut bench.pool, bench.kernels, scratch, (&case.attention()).into(), &batch, cache, to);
-                assert!(mixed == expected, "{} {threads} threads", isa.name());
+                assert!(mixed == expected, "{name} {threads} threads");
                 if is_packed {
                     // It is read where it was packed.
                     mixed.fill(1.0);
@@ -525,7 +537,7 @@ fn heads_packed_as_they_are_written_give_the_same_bits() {
                 matmul::linear(&mut bench.pool, &mut products, Source::Rows(&mixed), 1, &mut [job]);
                 out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             };
-            assert!(project(true) == project(false), "{} {threads} threads", isa.name());
+            assert!(project(true) == project(false), "{name} {threads} threads");
         }
     }
 }

@@ -178,12 +178,17 @@ impl Unpacked {
     }
 }
 
-/// Calls `test` with each instruction set that has integer kernels.
+/// Calls `test` with all kernels of each instruction set that has integer kernels.
 fn for_each_isa(mut test: impl FnMut(Kernels)) {
     for isa in Isa::ALL.into_iter().filter(|&isa| isa != Isa::Scalar) {
-        match Kernels::new(isa) {
-            Some(kernels) => test(kernels),
-            None => eprintln!("skipped: this CPU has no {}", isa.name()),
+        let all = Kernels::all_of(isa);
+        if all.is_empty() {
+            eprintln!("skipped: this CPU has no {}", isa.name());
+        }
+        for (index, kernels) in all.into_iter().enumerate() {
+            // Names are those of instruction sets: should one of several fail, which.
+            println!("{}, kernels number {index}", isa.name());
+            test(kernels);
         }
     }
 }

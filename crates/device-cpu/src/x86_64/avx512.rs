@@ -600,6 +600,10 @@ pub fn kernels() -> &'static Compiled {
     if (kernels.is_supported)() { kernels } else { &KERNELS }
 }
 
+/// All of them, for tests of those that do not suit this CPU but run on it.
+#[cfg(test)]
+pub static ALL_KERNELS: [&Compiled; 3] = [&KERNELS, &IN_ORDER_KERNELS, &NEAR_KERNELS];
+
 compile! {
     /// For any CPU, and to stand beside tiles.
     pub static KERNELS: Avx512<Apart> where is_x86_feature_detected has "avx512f" "avx512bw" "avx512dq" "avx512vl" "avx512vnni"

@@ -15,7 +15,7 @@ fn attention_speed() {
     for cache in [CacheType::Q8_0, CacheType::Q4_0] {
         for isa in [Isa::best(), Isa::Avx512].into_iter().filter(|isa| isa.is_supported()) {
             let case = Case { side_by_side: true, ..Case::new(cache, [16, 8, 128], TOKENS) };
-            let mut bench = Bench::new(&case, isa, 1);
+            let mut bench = Bench::new(&case, Kernels::new(isa).expect("as was asked"), 1);
             bench.run(&[]);
             for tokens in [1, 2, 4, 8, 512] {
                 let first = TOKENS - tokens;
@@ -37,7 +37,7 @@ fn attention_from_memory() {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     for cache in [CacheType::Q8_0, CacheType::Q4_0, CacheType::F16] {
         let case = Case { blocks: LAYERS, side_by_side: true, ..Case::new(cache, [16, 8, 128], TOKENS) };
-        let mut bench = Bench::new(&case, Isa::best(), threads);
+        let mut bench = Bench::new(&case, best(), threads);
         for block in 0..LAYERS {
             bench.block = block;
             bench.run(&[]);

@@ -265,7 +265,7 @@ fn every_instruction_does_what_plain_arrays_do() {
 unsafe fn check_isa(isa: Isa) {
     use crate::x86_64::{
         avx2::Avx2,
-        avx512::{Apart, Avx512, InOrder},
+        avx512::{Apart, Avx512, InOrder, InOrderNear},
     };
     // SAFETY: the caller's contract is the same.
     unsafe {
@@ -273,10 +273,11 @@ unsafe fn check_isa(isa: Isa) {
             Isa::Scalar => check::<Plain>(isa),
             Isa::Avx2 => check::<Avx2<false>>(isa),
             Isa::AvxVnni => check::<Avx2<true>>(isa),
-            // Whichever of them suits this CPU, it can do both; those beside tiles are the same.
+            // Whichever of them suits this CPU, it can do all; those beside tiles are the same.
             Isa::Avx512 | Isa::Amx => {
                 check::<Avx512<Apart>>(isa);
                 check::<Avx512<InOrder>>(isa);
+                check::<Avx512<InOrderNear>>(isa);
             }
             Isa::Neon | Isa::NeonMatrix => unreachable!("not on this architecture"),
         }
