@@ -45,6 +45,19 @@ fn bytes_as_activations_cost_little_in_any_type() {
     check_costs(&all, CHUNKS);
 }
 
+/// Activations rounded to BF16 for weights that are BF16, as is done unless single precision is asked for: no more than bytes may cost.
+#[test]
+fn activations_rounded_as_the_weights_are_cost_little() {
+    let Some((stored, tokens)) = default_model() else { return };
+    let Some(rounding) = Kernels::new(Isa::best()).map(Kernels::rounding).filter(|kernels| kernels.rounds()) else {
+        return eprintln!("skipped: this CPU has no products of BF16 numbers");
+    };
+    let numbers = perplexity(stored.clone(), CacheType::F16, &tokens, 4);
+    let rounded = perplexity_with(rounding, stored, CacheType::F16, &tokens, 4);
+    println!("BF16 activations: {rounded:.3}, {numbers:.3} as they are");
+    assert!(rounded != numbers && (rounded / numbers - 1.0).abs() < 0.002, "{rounded}, expected {numbers} within 0.2%");
+}
+
 /// Keys and values in bytes move the perplexity by less than 0.2%; in half bytes by more, which is what they are.
 #[test]
 fn keys_and_values_in_bytes_cost_little() {
@@ -183,7 +196,12 @@ fn quantised(shape: &Shape<Weight>, quant: Quant, every: usize) -> Shape<Weight>
 }
 
 fn perplexity(shape: Shape<Weight>, cache: CacheType, tokens: &[u32], chunks: usize) -> f64 {
-    let (vocab, kernels) = (shape.vocab as usize, Kernels::new(Isa::best()).expect("the best is supported"));
+    let kernels = Kernels::new(Isa::best()).expect("the best is supported");
+    perplexity_with(kernels, shape, cache, tokens, chunks)
+}
+
+fn perplexity_with(kernels: Kernels, shape: Shape<Weight>, cache: CacheType, tokens: &[u32], chunks: usize) -> f64 {
+    let vocab = shape.vocab as usize;
     let mut executor = CpuExecutor::new(shape, plan(cache), kernels, 2).expect("room for a small model");
     perplexity_on(&mut executor, vocab, tokens, chunks)
 }
