@@ -57,7 +57,7 @@ pub struct EngineOptions {
     pub lock: bool,
 
     /// Copy the weights into large pages of memory, which a CPU reads faster: "on" while loading, "auto" with the first tokens of the first
-    /// answer and where there is room for two copies, one of which the system gives up when it wants to.
+    /// answer and where there is room for two copies, one of which the system gives up when it wants to, and no more than one memory (NUMA).
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub large_pages: LargePages,
 
@@ -66,7 +66,7 @@ pub struct EngineOptions {
     pub oversize: bool,
 
     /// Compute more exactly. On a GPU: the same tokens whoever shares a step and however a prompt is cut, as on a CPU always; slower by far.
-    /// On a CPU that multiplies two BF16 numbers (AMX, AMD from Zen 4 on): what meets BF16 weights keeps single precision; half as fast with many tokens.
+    /// On a CPU that multiplies two BF16 numbers (AMX, AMD from Zen 4 on, Arm with bf16): what meets BF16 weights keeps single precision; half as fast with many tokens.
     #[arg(long)]
     pub exact: bool,
 }

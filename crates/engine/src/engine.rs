@@ -82,7 +82,7 @@ pub struct Options {
     /// Keeps the weights in memory, so that the system never takes them back.
     pub lock: bool,
     /// Copies the weights that a CPU reads into large pages, which it reads faster: all at load, or none; where unset, between the first steps,
-    /// if there is room for them and for what the system keeps of the files.
+    /// if there is room for them and for what the system keeps of the files, and the machine has one memory.
     pub large_pages: Option<bool>,
     /// Loads what does not fit: weights that are not in memory are read from the disk again and again.
     pub oversize: bool,

@@ -26,6 +26,20 @@ use half::{bf16, f16};
 use crate::detect::compile;
 use crate::vector::Vector;
 
+/// Adds to `sum` what an instruction of an extension makes of two more registers, which the CPU must have.
+macro_rules! added {
+    ($extension:literal, $instruction:literal, $sum:ident, $a:ident, $b:ident) => {
+        asm!(
+            concat!(".arch_extension ", $extension),
+            $instruction,
+            sum = inout(vreg) $sum,
+            a = in(vreg) $a,
+            b = in(vreg) $b,
+            options(pure, nomem, nostack, preserves_flags)
+        )
+    };
+}
+
 /// NEON and dotprod. `MATRICES`: and i8mm and bf16.
 #[derive(Clone, Copy)]
 pub struct Neon<const MATRICES: bool>;
@@ -366,14 +380,7 @@ unsafe impl<const MATRICES: bool> Vector for Neon<MATRICES> {
     #[inline(always)]
     unsafe fn dot_pairs(mut sum: float32x4_t, weights: uint8x16_t, x: uint8x16_t) -> float32x4_t {
         assert!(MATRICES, "bf16");
-        asm!(
-            ".arch_extension bf16",
-            "bfdot {sum:v}.4s, {weights:v}.8h, {x:v}.8h",
-            sum = inout(vreg) sum,
-            weights = in(vreg) weights,
-            x = in(vreg) x,
-            options(pure, nomem, nostack, preserves_flags)
-        );
+        added!("bf16", "bfdot {sum:v}.4s, {a:v}.8h, {b:v}.8h", sum, weights, x);
         sum
     }
 
@@ -400,14 +407,7 @@ unsafe impl<const MATRICES: bool> Vector for Neon<MATRICES> {
 /// The CPU has i8mm.
 #[inline(always)]
 pub unsafe fn smmla(mut sum: int32x4_t, rows: uint8x16_t, columns: uint8x16_t) -> int32x4_t {
-    asm!(
-        ".arch_extension i8mm",
-        "smmla {sum:v}.4s, {rows:v}.16b, {columns:v}.16b",
-        sum = inout(vreg) sum,
-        rows = in(vreg) rows,
-        columns = in(vreg) columns,
-        options(pure, nomem, nostack, preserves_flags)
-    );
+    added!("i8mm", "smmla {sum:v}.4s, {a:v}.16b, {b:v}.16b", sum, rows, columns);
     sum
 }
 
@@ -417,14 +417,7 @@ pub unsafe fn smmla(mut sum: int32x4_t, rows: uint8x16_t, columns: uint8x16_t) -
 /// The CPU has dotprod.
 #[inline(always)]
 pub unsafe fn sdot(mut sum: int32x4_t, a: uint8x16_t, b: uint8x16_t) -> int32x4_t {
-    asm!(
-        ".arch_extension dotprod",
-        "sdot {sum:v}.4s, {a:v}.16b, {b:v}.16b",
-        sum = inout(vreg) sum,
-        a = in(vreg) a,
-        b = in(vreg) b,
-        options(pure, nomem, nostack, preserves_flags)
-    );
+    added!("dotprod", "sdot {sum:v}.4s, {a:v}.16b, {b:v}.16b", sum, a, b);
     sum
 }
 
