@@ -5,8 +5,10 @@
 //! are done, not when its threads are: one that has lost its core delays the piece it holds and nothing else, and wakes to
 //! find that there is nothing left to do.
 //!
-//! A worker waits for work by spinning, then yielding, then parking: the next operation finds it awake, a busy machine gets
-//! its core back, an idle engine costs nothing. First it asks for memory that it was [told](Pool::foresee) it will read next, as
+//! A worker waits for work by spinning, then parking: the next operation finds it awake, a busy machine gets its core back, an idle
+//! engine costs nothing. With a core for each thread it does not yield in between: who has slept is let in before others that want its
+//! core, who has yielded is not. With more threads than cores it does, since others of the pool want its core, and to wake them costs
+//! more than to take turns. First it asks for memory that it was [told](Pool::foresee) it will read next, as
 //! the caller does while it waits for others. The caller is thread 0, and stays where its owner wants it; where the machine has
 //! several memories, workers [stay on their cores](Topology). The pool does not know what the work is.
 
@@ -21,10 +23,10 @@ use std::thread::{self, JoinHandle, Thread};
 use crate::foresight::{self, Place};
 use crate::topology::{self, Topology};
 
-/// Polls before a waiting thread offers its core to others: about 20 microseconds, longer than the gap between two
-/// operations of a pass.
+/// Polls before a waiting worker parks, and the caller offers its core to others: about 20 microseconds, longer than the gap between
+/// two operations of a pass.
 const SPINS: u32 = 2_000;
-/// Offers before a waiting worker parks.
+/// Offers before a waiting worker parks, where there are more threads than cores.
 const YIELDS: u32 = 200;
 /// Pieces that [`Pool::grain`] makes for each thread: so many that a late thread's share goes to others, so few that a
 /// piece is worth its price of a few hundred cycles.
@@ -58,6 +60,8 @@ struct Shared {
     /// Set when a piece panicked.
     panicked: AtomicBool,
     stop: AtomicBool,
+    /// Offers before a worker parks.
+    yields: u32,
     seats: Vec<Seat>,
     job: UnsafeCell<Option<Job>>,
 }
@@ -128,16 +132,17 @@ impl Pool {
     pub fn new(threads: usize) -> Self {
         let threads = threads.max(1);
         let seat = |_| Seat { left: AtomicU64::new(0), parked: AtomicBool::new(false), foreseen: Foreseen::default() };
+        let topology = Topology::of_this_machine();
         let shared = Arc::new(Shared {
             generation: AtomicU32::new(0),
             started: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            yields: if threads > topology.parallelism() { YIELDS } else { 0 },
             seats: (0..threads).map(seat).collect(),
             job: UnsafeCell::new(None),
         });
-        let topology = Topology::of_this_machine();
         let workers = (1..threads).map(|index| {
             let shared = Arc::clone(&shared);
             let name = format!("kauri-cpu-{index}");
@@ -286,7 +291,7 @@ impl Shared {
                     foresight::ask(line);
                     continue;
                 }
-                if polls < SPINS + YIELDS {
+                if polls < SPINS + self.yields {
                     wait(&mut polls);
                     continue;
                 }
@@ -396,6 +401,7 @@ impl Drop for Pool {
     }
 }
 
+/// Spins, or offers the core to others.
 fn wait(polls: &mut u32) {
     *polls = polls.saturating_add(1);
     if *polls < SPINS {
@@ -587,6 +593,13 @@ mod tests {
             });
         }
         assert_eq!(count.load(Ordering::Relaxed), 9);
+    }
+
+    #[test]
+    fn only_threads_without_a_core_of_their_own_take_turns() {
+        let cores = Topology::of_this_machine().parallelism();
+        assert_eq!(Pool::new(cores).shared.yields, 0);
+        assert_eq!(Pool::new(cores + 1).shared.yields, YIELDS);
     }
 
     #[test]
