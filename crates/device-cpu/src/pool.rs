@@ -6,9 +6,9 @@
 //! find that there is nothing left to do.
 //!
 //! A worker waits for work by spinning, then parking: the next operation finds it awake, a busy machine gets its core back, an idle
-//! engine costs nothing. With a core for each thread it does not yield in between: who has slept is let in before others that want its
-//! core, who has yielded is not. With more threads than cores it does, since others of the pool want its core, and to wake them costs
-//! more than to take turns. First it asks for memory that it was [told](Pool::foresee) it will read next, as
+//! engine costs nothing. With a processor for each thread it does not yield in between: who has slept is let in before others that want
+//! its processor, who has yielded is not. With more threads than processors it does, since others of the pool want its own, and to wake
+//! them costs more than to take turns. First it asks for memory that it was [told](Pool::foresee) it will read next, as
 //! the caller does while it waits for others. The caller is thread 0, and stays where its owner wants it; where the machine has
 //! several memories, workers [stay on their cores](Topology). The pool does not know what the work is.
 
@@ -26,7 +26,7 @@ use crate::topology::{self, Topology};
 /// Polls before a waiting worker parks, and the caller offers its core to others: about 20 microseconds, longer than the gap between
 /// two operations of a pass.
 const SPINS: u32 = 2_000;
-/// Offers before a waiting worker parks, where there are more threads than cores.
+/// Offers before a waiting worker parks, where there are more threads than processors.
 const YIELDS: u32 = 200;
 /// Pieces that [`Pool::grain`] makes for each thread: so many that a late thread's share goes to others, so few that a
 /// piece is worth its price of a few hundred cycles.
@@ -596,10 +596,10 @@ mod tests {
     }
 
     #[test]
-    fn only_threads_without_a_core_of_their_own_take_turns() {
-        let cores = Topology::of_this_machine().parallelism();
-        assert_eq!(Pool::new(cores).shared.yields, 0);
-        assert_eq!(Pool::new(cores + 1).shared.yields, YIELDS);
+    fn only_threads_without_a_processor_of_their_own_take_turns() {
+        let processors = Topology::of_this_machine().parallelism();
+        assert_eq!(Pool::new(processors).shared.yields, 0);
+        assert_eq!(Pool::new(processors + 1).shared.yields, YIELDS);
     }
 
     #[test]
