@@ -86,7 +86,8 @@ pub struct Correction {
     pub group: usize,
     /// What is added to each weight to make it an unsigned byte; zero where a group has a minimum instead.
     pub offset: i32,
-    /// Whether what makes up for it is wanted as two numbers of sixteen bits, too.
+    /// Whether what makes up for it is wanted as two numbers of sixteen bits: of an offset the parts that two of each four columns have, too; with
+    /// minimums the sums of two neighbouring groups, instead of each as a number.
     pub in_halves: bool,
 }
 
@@ -95,7 +96,8 @@ struct Corrections {
     /// Minus the offset times the sum of the group.
     offsets: Vec<i32>,
     /// The same [in halves](Correction::in_halves): that of the first two of each four columns in the low sixteen bits, of the last two in the
-    /// high ones.
+    /// high ones. Where weights have minimums, the sum of the group in the low sixteen bits and of the next one in the high ones, for every
+    /// other group.
     halves: Vec<i32>,
     /// The sum of the group, where weights have minimums.
     sums: Vec<f32>,
@@ -489,6 +491,15 @@ impl Quantiser<'_> {
             };
             // SAFETY: places lie inside of what was checked, groups do not overlap, and these are in use once by the caller's word.
             unsafe {
+                if kind.offset == 0 && kind.in_halves {
+                    let to = halves.place(all);
+                    for index in (0..count / 2 * 2).step_by(2) {
+                        let low = sum(firsts, index) + sum(lasts, index);
+                        let high = sum(firsts, index + 1) + sum(lasts, index + 1);
+                        *to.add(place(index)) = low & 0xffff | high << 16;
+                    }
+                    continue;
+                }
                 if kind.offset == 0 {
                     let to = numbers.place(all);
                     for index in 0..count {

@@ -25,7 +25,7 @@ use crate::product::{
     self, Ahead, CHUNK_MAX, DIRECT_MAX, Fill, InRegisters, LANES_MAX, LINE, Multiply, Panel, Part, Product, RowScales,
     Scratch, Tiles, offsets, offsets_of_whole,
 };
-use crate::quant::written_out;
+use crate::quant::{unsigned, written_out};
 use crate::vector::{Vector, halves_hold, halves_max};
 
 /// How one storage type becomes a panel.
@@ -163,6 +163,72 @@ pub trait Sink<V: Vector> {
     /// # Safety
     /// `group` is one of the block's groups, and the type has minimums.
     unsafe fn minimum(&mut self, group: usize, minimum: V::Float);
+
+    /// Takes those of four groups, which are whole numbers, one in each byte of a row's word, times one of the block.
+    ///
+    /// # Safety
+    /// As [`Self::minimum`] of all four; the first is a multiple of four.
+    #[inline(always)]
+    unsafe fn minimums(&mut self, first: usize, block: V::Float, whole: V::Bytes) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { one_by_one(self, first, block, whole) };
+    }
+}
+
+/// Takes the minimums of four groups one by one, as numbers.
+///
+/// # Safety
+/// As [`Sink::minimums`].
+#[inline(always)]
+unsafe fn one_by_one<V: Vector>(sink: &mut (impl Sink<V> + ?Sized), first: usize, block: V::Float, whole: V::Bytes) {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let whole = unsigned::<V>(whole);
+        for index in 0..whole.len() {
+            sink.minimum(first + index, V::mul(block, whole[index]));
+        }
+    }
+}
+
+/// How minimums are subtracted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Minimums {
+    /// There are none.
+    None,
+    /// Each from what its group adds.
+    OfGroups,
+    /// Each from the sum of a span, up to the scale of the activations.
+    OfSpans,
+    /// From that sum, too: whole numbers times sums of activations, two groups at a time, are added up as integers, and scaled once. In a panel
+    /// a pair stands where the minimum of its first group would, and behind the first pair of four groups what scales them.
+    InPairs,
+}
+
+/// How those of panels of this form are, by the vectors `V`.
+const fn minimums<V: Vector, F: Form>() -> Minimums {
+    match (F::MINIMUM, scales::<V, F>(), F::SCALES) {
+        (false, ..) => Minimums::None,
+        (true, Scales::Small | Scales::Large, _) => Minimums::OfSpans,
+        (true, Scales::Numbers, Scales::Small | Scales::Large) if V::WORDS => Minimums::InPairs,
+        (true, Scales::Numbers, Scales::Numbers | Scales::Small | Scales::Large) => Minimums::OfGroups,
+    }
+}
+
+/// The first two bytes of each row, and the last two, as numbers of sixteen bits.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn in_pairs<V: Vector>(bytes: V::Bytes) -> [V::Bytes; 2] {
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        let (first, second) = (V::word(0xff), V::word(0xff_0000));
+        let behind = V::shift_right::<16>(bytes);
+        [
+            V::or(V::and(bytes, first), V::and(V::shift_left::<8>(bytes), second)),
+            V::or(V::and(behind, first), V::and(V::shift_left::<8>(behind), second)),
+        ]
+    }
 }
 
 /// What the scales of groups are to products by the vectors `V`: numbers, where sums need not be integers.
@@ -222,6 +288,20 @@ impl<V: Vector, F: Form> Sink<V> for Place<V, F> {
         // SAFETY: inside the block by the caller's word.
         unsafe { V::store(minimum, self.minimums.add(group * V::LANES)) };
     }
+
+    #[inline(always)]
+    unsafe fn minimums(&mut self, first: usize, block: V::Float, whole: V::Bytes) {
+        // SAFETY: inside the block by the caller's word.
+        unsafe {
+            if !matches!(minimums::<V, F>(), Minimums::InPairs) {
+                return one_by_one(self, first, block, whole);
+            }
+            let ([low, high], place) = (in_pairs::<V>(whole), self.minimums.add(first * V::LANES));
+            V::store_bytes(low, place.cast());
+            V::store(block, place.add(V::LANES));
+            V::store_bytes(high, place.add(2 * V::LANES).cast());
+        }
+    }
 }
 
 /// Weights as unsigned bytes, unpacked by `U`.
@@ -230,7 +310,11 @@ pub struct Bytes<U>(PhantomData<U>);
 /// The correction that activations need for a storage type.
 pub const fn correction<V: Vector, U: Unpack>() -> Correction {
     assert!(U::Form::MINIMUM == (U::OFFSET == 0), "an offset or a minimum");
-    let in_halves = !U::Form::MINIMUM && in_halves::<V, U::Form>();
+    let in_halves = match minimums::<V, U::Form>() {
+        Minimums::None => in_halves::<V, U::Form>(),
+        Minimums::InPairs => true,
+        Minimums::OfGroups | Minimums::OfSpans => false,
+    };
     Correction { group: U::Form::GROUP, offset: U::OFFSET, in_halves }
 }
 
@@ -432,17 +516,34 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
                             V::load(panel.blocks.as_ptr().add((r * part.columns / SPAN + span) * V::LANES))
                         }
                     };
-                    let minimums = panel.minimums.as_ptr().add((r * groups + numbers.start) * V::LANES);
+                    let of_groups = panel.minimums.as_ptr().add((r * groups + numbers.start) * V::LANES);
                     let mut values = [V::float(0.0); T];
                     for t in 0..T {
                         values[t] = partial[r][t].of_block::<F>(block);
                     }
-                    if has_own_minimums::<V, F>() {
-                        for index in 0..numbers.len() {
-                            let minimum = V::load(minimums.add(index * V::LANES));
+                    match minimums::<V, F>() {
+                        Minimums::None | Minimums::OfGroups => {}
+                        Minimums::OfSpans => {
+                            for index in 0..numbers.len() {
+                                let minimum = V::load(of_groups.add(index * V::LANES));
+                                for t in 0..T {
+                                    let sum = *input.sums.add((numbers.start + index) * input.width + t);
+                                    values[t] = V::sub_mul(minimum, V::float(sum), values[t]);
+                                }
+                            }
+                        }
+                        Minimums::InPairs => {
+                            let mut sums = [V::int(0); T];
+                            for index in (0..const { SPAN / F::GROUP }).step_by(2) {
+                                let pair = V::load_bytes(of_groups.add(index * V::LANES).cast());
+                                for t in 0..T {
+                                    let x = *input.halves.add((numbers.start + index) * input.width + t);
+                                    sums[t] = V::dot_words(sums[t], pair, V::word(x as u32));
+                                }
+                            }
+                            let block = V::load(of_groups.add(V::LANES));
                             for t in 0..T {
-                                let sum = *input.sums.add((numbers.start + index) * input.width + t);
-                                values[t] = V::sub_mul(minimum, V::float(sum), values[t]);
+                                values[t] = V::sub_mul(block, V::to_float(sums[t]), values[t]);
                             }
                         }
                     }
@@ -454,11 +555,6 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
             }
         }
     }
-}
-
-/// Whether minimums are subtracted from the sum of a span, and not each from that of its group.
-const fn has_own_minimums<V: Vector, F: Form>() -> bool {
-    F::MINIMUM && !matches!(scales::<V, F>(), Scales::Numbers)
 }
 
 /// The scaled sums of the first groups of a span, up to the scales of block and activations.
@@ -481,7 +577,7 @@ impl<V: Vector> Partial<V> {
     }
 
     /// Adds group number `group`'s. `parts` are the integer, the scale and the minimum; `sum` is where the sum of its activations stands, if
-    /// there are minimums.
+    /// each has [its own](Minimums::OfGroups).
     ///
     /// # Safety
     /// It stands there; the CPU has the instructions of `V`; groups come in order, and an even number of them.
@@ -493,7 +589,7 @@ impl<V: Vector> Partial<V> {
             match scales::<V, F>() {
                 Scales::Numbers => {
                     self.number = V::mul_add(V::to_float(integer), scale, self.number);
-                    if F::MINIMUM {
+                    if matches!(minimums::<V, F>(), Minimums::OfGroups) {
                         self.number = V::sub_mul(minimum, V::float(*sum), self.number);
                     }
                 }

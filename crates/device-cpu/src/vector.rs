@@ -57,6 +57,8 @@ pub unsafe trait Vector: Copy {
     /// Whether the only token meets long blocks in a loop of a few turns, where that is shorter code: some CPUs run four thousand bytes of it at
     /// half their speed, or not, by where the file of the program happens to lie in memory.
     const IN_TURNS: bool = false;
+    /// Whether minimums that are whole numbers are added up two groups at a time by [`Self::dot_words`].
+    const WORDS: bool = false;
     /// Whether there are [`Self::dot_pairs`] and [`Self::store_brains`].
     const PAIRS: bool = false;
     /// Whether two tokens meet eight columns of each row together by [`Self::dot_matrices`], in half as many instructions as one by one.
@@ -275,6 +277,12 @@ pub unsafe trait Vector: Copy {
     #[inline(always)]
     unsafe fn of_tokens(_sums: [Self::Int; 2]) -> [Self::Int; 2] {
         unreachable!("`MATRICES` says so")
+    }
+
+    /// Adds, in each row, the products of its two signed numbers of sixteen bits with those of `x`: exact where they and their sum are in range.
+    #[inline(always)]
+    unsafe fn dot_words(_sum: Self::Int, _numbers: Self::Bytes, _x: Self::Bytes) -> Self::Int {
+        unreachable!("`WORDS` says so")
     }
 
     /// Adds, in each lane, the products of its two brain floating-point numbers with two of `x`; what is too small for a normal number is zero.

@@ -1,6 +1,6 @@
 //! The products of one group of a panel with the tokens of a tile.
 
-use super::{Form, Input, Partial, begun_with, dot, has_own_minimums, in_halves, run, run_begun};
+use super::{Form, Input, Minimums, Partial, begun_with, dot, in_halves, minimums, run, run_begun};
 use crate::activation;
 use crate::product::Panel;
 use crate::quant::written_out;
@@ -40,7 +40,7 @@ pub unsafe fn group<V: Vector, F: Form, const R: usize, const T: usize>(
         for r in 0..R {
             let place = (r * columns / F::GROUP + number) * V::LANES;
             let scale = V::load(panel.scales.as_ptr().add(place));
-            let minimum = if F::MINIMUM && !has_own_minimums::<V, F>() {
+            let minimum = if matches!(minimums::<V, F>(), Minimums::OfGroups) {
                 V::load(panel.minimums.as_ptr().add(place))
             } else {
                 scale

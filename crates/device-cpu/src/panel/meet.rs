@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use super::{
-    Form, Input, Partial, Scales, Sink, Unpack, as_multiplied, begun, dot, has_own_minimums, in_halves, is_whole, run,
-    run_begun, scale_in, scales,
+    Form, Input, Minimums, Partial, Scales, Sink, Unpack, as_multiplied, begun, dot, in_halves, in_pairs, is_whole,
+    minimums, one_by_one, run, run_begun, scale_in, scales,
 };
 use crate::activation::SPAN;
 use crate::product::{Ahead, LANES_MAX, LINE, STREAMS_MAX};
@@ -54,8 +54,11 @@ struct Meeting<'a, V: Vector, U> {
     turn: [V::Int; TURN_GROUPS_MAX],
     /// Sums of columns in a [run](run), where they are [in halves](in_halves).
     few: &'a mut [V::Int; RUNS_MAX],
-    scales: &'a mut [MaybeUninit<V::Float>; GROUPS_MAX],
-    minimums: &'a mut [MaybeUninit<V::Float>; GROUPS_MAX],
+    scales: &'a mut Taken<V::Float, GROUPS_MAX>,
+    minimums: &'a mut Taken<V::Float, GROUPS_MAX>,
+    /// Those [in pairs](Minimums::InPairs), and what scales them.
+    pairs: &'a mut Taken<V::Bytes, { GROUPS_MAX / 2 }>,
+    block_minimum: &'a mut V::Float,
     block: &'a mut V::Float,
     unpack: PhantomData<U>,
 }
@@ -166,6 +169,20 @@ impl<V: Vector, U: Unpack> Sink<V> for Meeting<'_, V, U> {
         // SAFETY: one of the block's groups by the caller's word.
         unsafe { self.minimums.get_unchecked_mut(group).write(minimum) };
     }
+
+    #[inline(always)]
+    unsafe fn minimums(&mut self, first: usize, block: V::Float, whole: V::Bytes) {
+        // SAFETY: four of the block's groups by the caller's word.
+        unsafe {
+            if !matches!(minimums::<V, U::Form>(), Minimums::InPairs) {
+                return one_by_one(self, first, block, whole);
+            }
+            *self.block_minimum = block;
+            let [low, high] = in_pairs::<V>(whole);
+            self.pairs.get_unchecked_mut(first / 2).write(low);
+            self.pairs.get_unchecked_mut(first / 2 + 1).write(high);
+        }
+    }
 }
 
 /// Adds the products of block number `number`, which is stored at `base + offsets[row]`, with the only token: to the first span's sum, or
@@ -189,7 +206,8 @@ pub unsafe fn meet<V: Vector, U: Unpack>(
     unsafe {
         let mut sums = [[MaybeUninit::uninit(); GROUPS_MAX]; 2];
         let (mut scales, mut minimums) = ([MaybeUninit::uninit(); GROUPS_MAX], [MaybeUninit::uninit(); GROUPS_MAX]);
-        let mut block = V::float(1.0);
+        let mut pairs = [MaybeUninit::uninit(); GROUPS_MAX / 2];
+        let (mut block, mut block_minimum) = (V::float(1.0), V::float(0.0));
         if !in_turns::<V, U>() {
             for group in 0..groups {
                 let begun = words_begun::<V, U::Form>(input, number * groups + group);
@@ -210,6 +228,8 @@ pub unsafe fn meet<V: Vector, U: Unpack>(
             few: &mut [V::int(0); RUNS_MAX],
             scales: &mut scales,
             minimums: &mut minimums,
+            pairs: &mut pairs,
+            block_minimum: &mut block_minimum,
             block: &mut block,
             unpack: PhantomData,
         };
@@ -224,32 +244,83 @@ pub unsafe fn meet<V: Vector, U: Unpack>(
                     let group = span * (SPAN / U::Form::GROUP) + group;
                     let place = input.sums.add(number * groups + group);
                     let scale = scales.get_unchecked(group).assume_init();
-                    let minimum = if U::Form::MINIMUM { minimums.get_unchecked(group).assume_init() } else { scale };
+                    let minimum = minimum_of::<V, U>(&minimums, group, scale);
                     partial.add::<U::Form>(group, place, (sums[0].get_unchecked(group).assume_init(), scale, minimum));
                 }
                 values[span] = partial.of_block::<U::Form>(block);
             }
-            return;
-        }
-        written_out!(group in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
-            if group < groups {
-                let scale = scales[group].assume_init();
-                let minimum = if U::Form::MINIMUM { minimums[group].assume_init() } else { scale };
-                let parts = (V::add_ints(sums[0][group].assume_init(), sums[1][group].assume_init()), scale, minimum);
-                let sums = input.sums.add(number * groups + group);
-                partial[group * U::Form::GROUP / SPAN].add::<U::Form>(group, sums, parts);
-            }
-        });
-        for span in 0..SPANS_MAX {
-            values[span] = partial[span].of_block::<U::Form>(block);
-        }
-        if has_own_minimums::<V, U::Form>() {
-            for group in 0..groups {
-                let sum = V::float(*input.sums.add(number * groups + group));
-                let span = group * U::Form::GROUP / SPAN;
-                values[span] = V::sub_mul(minimums[group].assume_init(), sum, values[span]);
+        } else {
+            written_out!(group in [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15] {
+                if group < groups {
+                    let scale = scales[group].assume_init();
+                    let minimum = minimum_of::<V, U>(&minimums, group, scale);
+                    let parts = (V::add_ints(sums[0][group].assume_init(), sums[1][group].assume_init()), scale, minimum);
+                    let sums = input.sums.add(number * groups + group);
+                    partial[group * U::Form::GROUP / SPAN].add::<U::Form>(group, sums, parts);
+                }
+            });
+            for span in 0..SPANS_MAX {
+                values[span] = partial[span].of_block::<U::Form>(block);
             }
         }
+        subtract::<V, U>((&minimums, &pairs, block_minimum), (input, number), values);
+    }
+}
+
+/// What is taken of each of so many groups of a block.
+type Taken<T, const COUNT: usize> = [MaybeUninit<T>; COUNT];
+
+/// Subtracts a block's minimums from the sums of its spans, where that is how they [are](Minimums).
+///
+/// # Safety
+/// Those of all its groups were taken; the input has the block, and the CPU the instructions of `V`.
+#[inline(always)]
+unsafe fn subtract<V: Vector, U: Unpack>(
+    (minimums, pairs, block): (&Taken<V::Float, GROUPS_MAX>, &Taken<V::Bytes, { GROUPS_MAX / 2 }>, V::Float),
+    (input, number): (&Input, usize),
+    values: &mut [V::Float; SPANS_MAX],
+) {
+    let groups = const { U::COLUMNS / U::Form::GROUP };
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        match super::minimums::<V, U::Form>() {
+            Minimums::None | Minimums::OfGroups => {}
+            Minimums::OfSpans => {
+                for group in 0..groups {
+                    let sum = V::float(*input.sums.add(number * groups + group));
+                    let span = group * U::Form::GROUP / SPAN;
+                    values[span] = V::sub_mul(minimums[group].assume_init(), sum, values[span]);
+                }
+            }
+            Minimums::InPairs => {
+                let mut sums = [V::int(0); SPANS_MAX];
+                for group in (0..groups).step_by(2) {
+                    let x = V::word(*input.halves.add(number * groups + group) as u32);
+                    let span = group * U::Form::GROUP / SPAN;
+                    sums[span] = V::dot_words(sums[span], pairs[group / 2].assume_init(), x);
+                }
+                for span in 0..const { U::COLUMNS.div_ceil(SPAN) } {
+                    values[span] = V::sub_mul(block, V::to_float(sums[span]), values[span]);
+                }
+            }
+        }
+    }
+}
+
+/// The minimum of a group, if each has [its own](Minimums::OfGroups); else anything.
+///
+/// # Safety
+/// It was taken.
+#[inline(always)]
+unsafe fn minimum_of<V: Vector, U: Unpack>(
+    minimums: &Taken<V::Float, GROUPS_MAX>,
+    group: usize,
+    else_this: V::Float,
+) -> V::Float {
+    match super::minimums::<V, U::Form>() {
+        // SAFETY: the caller's word.
+        Minimums::OfGroups => unsafe { minimums.get_unchecked(group).assume_init() },
+        Minimums::None | Minimums::OfSpans | Minimums::InPairs => else_this,
     }
 }
 

@@ -16,7 +16,8 @@ use half::f16;
 
 use super::meet::GROUPS_MAX;
 use super::{
-    ByRows, Form, Input, Partial, Scales, Sink, Unpack, as_multiplied, begun, dot, in_halves, scale_in, scales,
+    ByRows, Form, Input, Minimums, Partial, Scales, Sink, Unpack, as_multiplied, begun, dot, in_halves, minimums,
+    scale_in, scales,
 };
 use crate::activation::SPAN;
 use crate::product::{Ahead, LANES_MAX, LINE};
@@ -255,6 +256,7 @@ unsafe fn turn<V: Vector, U: Unpack>(
 ) {
     let (groups, spans) = const { (U::COLUMNS / U::Form::GROUP, U::COLUMNS / SPAN) };
     const { assert!(!meets::<V, U>() || matches!(scales::<V, U::Form>(), Scales::Numbers), "scales of groups") };
+    const { assert!(!meets::<V, U>() || !matches!(minimums::<V, U::Form>(), Minimums::InPairs), "their minimums") };
     // SAFETY: the caller's contract is the same; what is asked for may lie anywhere.
     unsafe {
         let none = V::float(0.0);

@@ -24,11 +24,10 @@ impl Unpack for Q2K {
             let four_bits = V::byte(0x0f);
             for (four, bytes) in V::columns16(base, offsets).into_iter().enumerate() {
                 let scales = scales::unsigned::<V>(V::and(bytes, four_bits));
-                let minimums = scales::unsigned::<V>(V::and(V::shift_right::<4>(bytes), four_bits));
                 for group in 0..4 {
                     out.scale(4 * four + group, scales[group]);
-                    out.minimum(4 * four + group, V::mul(minimum, minimums[group]));
                 }
+                out.minimums(4 * four, minimum, V::and(V::shift_right::<4>(bytes), four_bits));
             }
             two_bits::<V>(base.add(16), offsets, out);
         }

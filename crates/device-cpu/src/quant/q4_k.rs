@@ -78,11 +78,11 @@ pub(super) unsafe fn scales_and_minimums<V: Vector>(base: *const u8, offsets: &[
             [V::and(b, six), V::or(V::and(V::shift_right::<4>(c), four), V::and(V::shift_right::<2>(b), two))];
         out.block_scale(scale);
         for half in 0..2 {
-            let (scales, minimums) = (scales::unsigned::<V>(scales[half]), scales::unsigned::<V>(minimums[half]));
+            let scales = scales::unsigned::<V>(scales[half]);
             for index in 0..4 {
                 out.scale(4 * half + index, scales[index]);
-                out.minimum(4 * half + index, V::mul(minimum, minimums[index]));
             }
+            out.minimums(4 * half, minimum, minimums[half]);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::vector::Vector;
 /// # Safety
 /// The CPU has the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn unsigned<V: Vector>(bytes: V::Bytes) -> [V::Float; 4] {
+pub unsafe fn unsigned<V: Vector>(bytes: V::Bytes) -> [V::Float; 4] {
     // SAFETY: the caller's contract is the same.
     unsafe {
         [

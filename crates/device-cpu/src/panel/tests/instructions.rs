@@ -165,6 +165,7 @@ unsafe fn bytes<V: Vector>(input: &Input, results: &mut Results) {
         results.float::<V>("dot", V::to_float(V::dot(sum, a, x)));
         results.float::<V>("dot_low", V::to_float(V::dot_low(sum, low, x)));
         results.float::<V>("dot_signed", V::to_float(V::dot_signed(sum, a, x)));
+        results.float::<V>("dot_words", words_dotted::<V>(-9_999, input));
         // As many as sums of sixteen bits hold, the last ones the largest.
         for (name, most) in [("dot_halves 15", 15), ("dot_halves 31", 31), ("dot_halves 63", 63)] {
             let mut sum = V::dot_halves(V::int(0), V::and(a, V::byte(most)), x);
@@ -173,6 +174,25 @@ unsafe fn bytes<V: Vector>(input: &Input, results: &mut Results) {
             }
             results.float::<V>(name, V::to_float(V::halves_added(sum)));
         }
+    }
+}
+
+/// [`Vector::dot_words`] of both arrays of bytes; by its definition, where there is none.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+unsafe fn words_dotted<V: Vector>(sum: i32, input: &Input) -> V::Float {
+    let [a, b] = [&input.bytes[0], &input.bytes[1]];
+    // SAFETY: the arrays hold sixteen words, as many as any vector.
+    unsafe {
+        if V::WORDS {
+            return V::to_float(V::dot_words(V::int(sum), V::load_bytes(a.as_ptr()), V::load_bytes(b.as_ptr())));
+        }
+        let word = |bytes: &[u8], at: usize| i32::from(i16::from_le_bytes([bytes[2 * at], bytes[2 * at + 1]]));
+        let product = |at: usize| word(a, at) * word(b, at);
+        let sums: [f32; 16] =
+            std::array::from_fn(|lane| sum.wrapping_add(product(2 * lane)).wrapping_add(product(2 * lane + 1)) as f32);
+        V::load(sums.as_ptr())
     }
 }
 
