@@ -27,11 +27,12 @@ use kauri_device::{Batch, Plan, Sequence, Weight, formula};
 use next::Next;
 
 use crate::aligned::Aligned;
-use crate::cache::bytes::{BLOCK, Nibble, Octet, Owned, Packed};
+use crate::cache::bytes::{BLOCK, Nibble, Octet, Owned, Packed, Rounding, Vectors};
 use crate::cache::{self, Cache, Kept, Number, Places};
 use crate::detect::Kernels;
 use crate::matmul::Following;
 use crate::pool::{Disjoint, Pool, share};
+use crate::product::LINE;
 use crate::vector::{Stored, Vector};
 
 /// Positions that share a softmax.
@@ -420,7 +421,9 @@ impl Task<'_> {
     fn take(&self, tile: &Tile, segment: usize, scratch: &mut Scratch) {
         let width = padded(self.attention.head_dim as usize);
         let values = &scratch.part.values[..tile.rows.len() * width];
-        if scratch.begins(tile) {
+        if scratch.begins(tile) && segment == tile.segments.start {
+            scratch.total.begin(&mut scratch.part);
+        } else if scratch.begins(tile) {
             scratch.total.merge(&scratch.part.softmax, values, width);
         } else {
             let index = segment - tile.segments.start;
@@ -458,6 +461,18 @@ impl Task<'_> {
 }
 
 impl Part {
+    /// Becomes the first segment, whose memory has what was here then: what [`Self::merge`] would make of it and nothing, without a copy.
+    #[inline(always)]
+    fn begin(&mut self, first: &mut Self) {
+        std::mem::swap(&mut self.values, &mut first.values);
+        self.softmax = first.softmax;
+        for row in 0..ROWS {
+            if !self.softmax.sees(row) {
+                self.softmax.sums[row] = 0.0;
+            }
+        }
+    }
+
     /// Takes the next segment in, with values for some rows. Products and sums are rounded one by one, so that the bits do
     /// not depend on what this is compiled for.
     #[inline(always)]
@@ -555,6 +570,33 @@ pub unsafe fn tile<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut Scratc
         }
     }
     task.end(tile, scratch);
+}
+
+/// Asks for the query of row number `index` of the tile behind, whose rows are as many lines as a tile's own and as far apart as tokens are.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn ask_for_query<V: Vector>(task: &Task<'_>, tile: &Tile, index: usize) {
+    let row = tile.rows.end + index;
+    if row < task.sequence(tile).tokens.len() * task.group() {
+        // SAFETY: the caller's contract is the same.
+        unsafe { Vectors::<V>::ask(task.query(tile, row)) };
+    }
+}
+
+/// Asks for the lines where the values of row number `index` of a tile will be written.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn ask_for_mixed<V: Vector>(task: &Task<'_>, tile: &Tile, index: usize) {
+    let value_dim = task.attention.value_dim as usize;
+    let at = task.at(tile, tile.rows.start + index) * value_dim;
+    for line in (at..at + value_dim).step_by(LINE / size_of::<f32>()) {
+        // SAFETY: the caller's contract is the same.
+        unsafe { V::prefetch(task.mixed.place(line..line).cast()) };
+    }
 }
 
 /// The segments of a tile, whose keys and values are kept as numbers.

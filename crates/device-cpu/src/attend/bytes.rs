@@ -19,7 +19,7 @@ use std::hint::black_box;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::next::{FEW, GROUP, GROUPS, Group, Next};
-use super::{ROWS, SEGMENT, Task, Tile, has_many, lanes};
+use super::{ROWS, SEGMENT, Task, Tile, ask_for_mixed, ask_for_query, has_many, lanes};
 use crate::aligned::Aligned;
 use crate::cache::SIDE;
 use crate::cache::bytes::{BLOCK, BLOCKS, Bytes, PART, Packed, Rounding, TOGETHER, Vectors, part};
@@ -160,9 +160,15 @@ pub unsafe fn segment<V: Vector, P: Packed>(
                 };
             }
         }
+        // Rows of a prompt lie a token apart, and would be waited for one by one: those of the next tile are asked for, and where those of this
+        // one go, a row at a time, since a core asks for few lines at once.
+        let begins = count > FEW && segment == tile.segments.start;
         // Step by step for all rows: what one step of a row waits for is done while others are.
         for row in 0..count {
             next.ask_for_values::<P>(2 * row);
+            if begins {
+                ask_for_mixed::<V>(task, tile, row);
+            }
             mask::<V>(task, row, groups, scratch, cache);
             if let Some(first) = groups.first() {
                 let scores = &mut scratch.scores[row * SEGMENT + first.number * GROUP..][..groups.len() * GROUP];
@@ -176,6 +182,9 @@ pub unsafe fn segment<V: Vector, P: Packed>(
         }
         for row in 0..count {
             next.ask_for_values::<P>(2 * count + row);
+            if begins {
+                ask_for_query::<V>(task, tile, row);
+            }
             soften::<V>(row, groups, scratch, cache);
         }
         let in_halves = const { of_halves::<V>() } && count >= HALVES_MIN;

@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use super::bytes::{self, Head, word};
 use super::next::{GROUP, GROUPS, Group, Next};
-use super::{ROWS, SEGMENT, Shares, Task, Tile, lanes};
+use super::{ROWS, SEGMENT, Shares, Task, Tile, ask_for_query, lanes};
 use crate::cache::SIDE;
 use crate::cache::bytes::{BLOCK, Nibble, Octet, Owned, Packed, TOGETHER};
 use crate::product::Line;
@@ -102,7 +102,9 @@ unsafe fn of_bytes<P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super:
             bytes::find_starts::<Beside, P>(task, tile, scratch);
         }
         scratch.total.unit = UNIT;
-        ask_for_next(task, tile);
+        for row in 0..ROWS {
+            ask_for_query::<Beside>(task, tile, row);
+        }
         for segment in tile.segments.clone() {
             let next = Next::behind(task, tile, segment, scratch, |kv_head| cache.head::<P>(task.head(kv_head)));
             of_segment::<P>(task, tile, segment, scratch, (&cache.head::<P>(task.head(tile.kv_head)), &next));
@@ -112,21 +114,6 @@ unsafe fn of_bytes<P: Packed>(task: &Task<'_>, tile: &Tile, scratch: &mut super:
         }
     }
     task.end(tile, scratch);
-}
-
-/// Asks for the queries of the tile behind, which are as many lines as a tile's own and as far apart as tokens are.
-///
-/// # Safety
-/// The CPU has the instructions of [`Beside`].
-#[inline(always)]
-unsafe fn ask_for_next(task: &Task<'_>, tile: &Tile) {
-    let rows = tile.rows.end..task.sequence(tile).tokens.len() * task.group();
-    for row in rows.take(ROWS) {
-        for numbers in task.query(tile, row).chunks(ROW_BYTES / size_of::<f32>()) {
-            // SAFETY: the caller's contract is the same.
-            unsafe { Beside::prefetch(numbers.as_ptr().cast()) };
-        }
-    }
 }
 
 /// Computes what a segment gives the rows of a tile, and takes it to the others.
