@@ -443,20 +443,35 @@ impl Writer<'_> {
     }
 }
 
-impl Quantiser<'_> {
+/// Where the values of a row of a tile go.
+#[derive(Clone, Copy)]
+struct RowPlace {
+    /// Where those of the tile do.
+    start: *mut i8,
+    slot: usize,
+    width: usize,
+    doubled: u32,
+}
+
+impl RowPlace {
     /// The place of a group's values.
     ///
     /// # Safety
-    /// No other use of the same ones.
+    /// The row has the group.
     #[inline(always)]
-    #[expect(clippy::mut_from_ref, reason = "disjointness is the caller's contract")]
-    unsafe fn values(&self, tile: Tile, token: usize, group: usize) -> &mut [i8; GROUP] {
+    unsafe fn group(self, group: usize) -> *mut [u8; GROUP] {
         let (together, inside) = (group >> self.doubled, group & ((1 << self.doubled) - 1));
-        let place = ((together * tile.width + token - tile.token) << self.doubled) + inside;
-        let at = tile.token * (self.columns / GROUP) + place;
-        // SAFETY: groups do not overlap, and this one is in use once by the caller's word.
-        let values = unsafe { self.values.slice(at * GROUP..(at + 1) * GROUP) };
-        values.try_into().expect("32 values")
+        // SAFETY: inside of the tile by the caller's word.
+        unsafe { self.start.add((((together * self.width + self.slot) << self.doubled) + inside) * GROUP).cast() }
+    }
+}
+
+impl Quantiser<'_> {
+    /// Where the values of a row go.
+    #[inline(always)]
+    fn row(&self, tile: Tile, token: usize) -> RowPlace {
+        let start = self.values.place(tile.token * self.columns..(tile.token + tile.width) * self.columns);
+        RowPlace { start, slot: token - tile.token, width: tile.width, doubled: self.doubled }
     }
 
     /// Keeps the scale of a span whose largest magnitude is `most`; gives what its values are multiplied by.
@@ -527,19 +542,18 @@ impl Quantiser<'_> {
     /// # Safety
     /// No other use of these columns of the row.
     pub unsafe fn quantise(&self, tile: Tile, (token, start): (usize, usize), x: &[f32]) {
-        debug_assert!(start.is_multiple_of(SPAN), "whole spans");
+        assert!(start.is_multiple_of(SPAN) && start + x.len() <= self.columns, "whole spans of the row");
+        let row = self.row(tile, token);
         for (span, x) in (start / SPAN..).zip(x.chunks(SPAN)) {
             let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
             // SAFETY: the row is in use once by the caller's word.
             let inverse = unsafe { self.scale(tile, token, span, most) };
             let mut sums = [[0; SPAN / HALF]; 2];
             for (group, x) in x.as_chunks::<GROUP>().0.iter().enumerate() {
-                // SAFETY: as above.
-                let values = unsafe { self.values(tile, token, span * (SPAN / GROUP) + group) };
-                for (value, x) in values.iter_mut().zip(x) {
-                    // The product is within ±127 up to rounding; not-a-number becomes zero.
-                    *value = (x * inverse).round_ties_even() as i8;
-                }
+                // The product is within ±127 up to rounding; not-a-number becomes zero.
+                let values: [i8; GROUP] = std::array::from_fn(|at| (x[at] * inverse).round_ties_even() as i8);
+                // SAFETY: the row has the group, and is in use once by the caller's word.
+                unsafe { *row.group(span * (SPAN / GROUP) + group).cast() = values };
                 for (half, values) in values.as_chunks::<HALF>().0.iter().enumerate() {
                     for &[a, b, c, d] in values.as_chunks::<4>().0 {
                         sums[0][2 * group + half] += i32::from(a) + i32::from(b);
@@ -558,7 +572,7 @@ impl Quantiser<'_> {
     /// No other use of these columns of the row; the CPU has the instructions of `V`.
     #[inline(always)]
     pub unsafe fn quantise_with<V: Vector>(&self, tile: Tile, (token, start): (usize, usize), x: &[f32]) {
-        debug_assert!(start.is_multiple_of(SPAN), "whole spans");
+        assert!(start.is_multiple_of(SPAN) && start + x.len() <= self.columns, "whole spans of the row");
         let mut bytes = [0; SPANS_AT_ONCE * SPAN];
         let mut sums = [[0; SPANS_AT_ONCE * SPAN / HALF]; 2];
         for (turn, x) in x.chunks(SPANS_AT_ONCE * SPAN).enumerate() {
@@ -566,43 +580,52 @@ impl Quantiser<'_> {
             // SAFETY: the row is in use once by the caller's word; vectors lie inside the groups, whose length is a whole number of
             // them.
             unsafe {
-                for (span, x) in x.chunks(SPAN).enumerate() {
-                    let mut most = V::float(0.0);
-                    for at in (0..x.len()).step_by(V::LANES) {
-                        let value = V::load(x.as_ptr().add(at));
-                        most = V::max(V::max(value, V::sub(V::float(0.0), value)), most);
+                let mut mosts = [0.0; SPANS_AT_ONCE];
+                for (mosts, x) in mosts.as_chunks_mut::<4>().0.iter_mut().zip(x.chunks(4 * SPAN)) {
+                    let mut most = [V::float(0.0); 4];
+                    for (span, x) in x.chunks(SPAN).enumerate() {
+                        for at in (0..x.len()).step_by(V::LANES) {
+                            let value = V::load(x.as_ptr().add(at));
+                            most[span] = V::max(V::max(value, V::sub(V::float(0.0), value)), most[span]);
+                        }
                     }
-                    let inverse = V::float(self.scale(tile, token, first + span, V::most(most)));
+                    *mosts = V::mosts(most);
+                }
+                for (span, x) in x.chunks(SPAN).enumerate() {
+                    let inverse = V::float(self.scale(tile, token, first + span, mosts[span]));
                     let bytes = bytes.as_mut_ptr().add(span * SPAN);
-                    for at in (0..x.len()).step_by(V::LANES) {
-                        V::store_narrow(V::mul(V::load(x.as_ptr().add(at)), inverse), bytes.add(at));
+                    for at in (0..x.len()).step_by(4 * V::LANES) {
+                        let mut four = [V::float(0.0); 4];
+                        for index in 0..4 {
+                            let at = at + index * V::LANES;
+                            if at < x.len() {
+                                four[index] = V::mul(V::load(x.as_ptr().add(at)), inverse);
+                            }
+                        }
+                        V::store_bytes(V::narrow(four), bytes.add(at));
                     }
                 }
-                // Only now, behind all of them: a core waits for a load of what several stores still have.
-                for (span, x) in x.chunks(SPAN).enumerate() {
-                    let bytes = bytes.as_ptr().add(span * SPAN);
-                    for group in 0..x.len() / GROUP {
-                        let values = self.values(tile, token, (first + span) * (SPAN / GROUP) + group);
-                        *values = *bytes.add(group * GROUP).cast::<[i8; GROUP]>();
+                let to = self.row(tile, token);
+                for group in 0..x.len() / GROUP {
+                    let to = to.group(first * (SPAN / GROUP) + group);
+                    *to = *bytes.as_ptr().add(group * GROUP).cast::<[u8; GROUP]>();
+                }
+                // Four columns at a time, then sixteen: a sum over the lanes of each sixteen would take longer than all else.
+                // Where no sum is of sixteen bits, all four columns are the first two.
+                let halves: [u32; 2] = if V::HALVES { [0x0000_0101, 0x0101_0000] } else { [0x0101_0101, 0] };
+                for half in 0..if V::HALVES { 2 } else { 1 } {
+                    let mut fours = [0.0; SPANS_AT_ONCE * SPAN / 4];
+                    for at in (0..x.len()).step_by(4 * V::LANES) {
+                        let x = V::load_bytes(bytes.as_ptr().add(at));
+                        let sums = V::dot_low(V::int(0), V::word(halves[half]), x);
+                        V::store(V::to_float(sums), fours.as_mut_ptr().add(at / 4));
                     }
-                    // Four columns at a time, then sixteen: a sum over the lanes of each sixteen would take longer than all else.
-                    // Where no sum is of sixteen bits, all four columns are the first two.
-                    let halves: [u32; 2] = if V::HALVES { [0x0000_0101, 0x0101_0000] } else { [0x0101_0101, 0] };
-                    for half in 0..if V::HALVES { 2 } else { 1 } {
-                        let mut fours = [0.0; SPAN / 4];
-                        for at in (0..SPAN).step_by(4 * V::LANES) {
-                            let x = V::load_bytes(bytes.add(at).cast());
-                            let sums = V::dot_low(V::int(0), V::word(halves[half]), x);
-                            V::store(V::to_float(sums), fours.as_mut_ptr().add(at / 4));
-                        }
-                        let sums = &mut sums[half][span * (SPAN / HALF)..][..SPAN / HALF];
-                        for (sum, [a, b, c, d]) in sums.iter_mut().zip(fours.as_chunks().0) {
-                            // Whole numbers, of at most sixteen bytes: exact, and within an integer.
-                            *sum = ((a + b) + (c + d)).to_int_unchecked();
-                        }
+                    for (sum, [a, b, c, d]) in sums[half][..x.len() / HALF].iter_mut().zip(fours.as_chunks().0) {
+                        // Whole numbers, of at most sixteen bytes: exact, and within an integer.
+                        *sum = ((a + b) + (c + d)).to_int_unchecked();
                     }
                 }
-                // For the same reason behind all of the sums.
+                // Behind all of the sums: a core waits for a load of what several stores still have.
                 self.correct(tile, token, first, sums.each_ref().map(|sums| &sums[..x.len() / HALF]));
             }
         }

@@ -98,8 +98,8 @@ pub unsafe trait Vector: Copy {
     unsafe fn round(a: Self::Float) -> Self::Float;
     /// `a * 2^n` for whole `n` between -126 and 127.
     unsafe fn times_power_of_two(a: Self::Float, n: Self::Float) -> Self::Float;
-    /// The nearest whole numbers to numbers between -128 and 127, to even between two, to memory, a signed byte each.
-    unsafe fn store_narrow(value: Self::Float, to: *mut i8);
+    /// The nearest whole numbers to numbers between -128 and 127, to even between two, a signed byte each, in order.
+    unsafe fn narrow(values: [Self::Float; 4]) -> Self::Bytes;
     /// The nearest whole numbers to numbers between 0 and 255, to even between two, to memory, an unsigned byte each.
     unsafe fn store_unsigned(value: Self::Float, to: *mut u8);
     /// `LANES` half-precision numbers from memory, widened.

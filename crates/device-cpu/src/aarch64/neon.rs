@@ -9,12 +9,12 @@
 
 use std::arch::aarch64::{
     float32x4_t, int32x4_t, uint8x16_t, uint16x4_t, uint32x4_t, vabsq_f32, vaddq_f32, vaddq_s32, vaddq_u32, vaddvq_f32,
-    vandq_u8, vandq_u32, vbicq_u32, vbslq_f32, vcgeq_s32, vcgtq_f32, vcleq_s32, vcltq_f32, vcombine_s16, vcombine_u8,
-    vcombine_u16, vcvt_f32_f16, vcvtnq_s32_f32, vcvtq_f32_s32, vcvtq_f32_u32, vdivq_f32, vdupq_n_f32, vdupq_n_s32,
-    vdupq_n_u8, vdupq_n_u32, veorq_u8, vfmaq_f32, vfmsq_f32, vget_lane_u32, vld1_u8, vld1q_s32, vld1q_u8, vld1q_u32,
-    vmaxvq_f32, vmovn_u32, vmulq_f32, vorrq_u8, vqmovn_s16, vqmovn_s32, vqmovn_u16, vqmovun_s32, vqtbl1q_u8,
-    vreinterpret_f16_u16, vreinterpret_u32_s8, vreinterpret_u32_u8, vreinterpretq_f32_s32, vreinterpretq_f32_u8,
-    vreinterpretq_f32_u32, vreinterpretq_s32_u32, vreinterpretq_u8_u32, vreinterpretq_u8_u64, vreinterpretq_u32_f32,
+    vandq_u8, vandq_u32, vbicq_u32, vbslq_f32, vcgeq_s32, vcgtq_f32, vcleq_s32, vcltq_f32, vcombine_s8, vcombine_s16,
+    vcombine_u8, vcombine_u16, vcvt_f32_f16, vcvtnq_s32_f32, vcvtq_f32_s32, vcvtq_f32_u32, vdivq_f32, vdupq_n_f32,
+    vdupq_n_s32, vdupq_n_u8, vdupq_n_u32, veorq_u8, vfmaq_f32, vfmsq_f32, vget_lane_u32, vld1_u8, vld1q_s32, vld1q_u8,
+    vld1q_u32, vmaxvq_f32, vmovn_u32, vmulq_f32, vorrq_u8, vqmovn_s16, vqmovn_s32, vqmovn_u16, vqmovun_s32, vqtbl1q_u8,
+    vreinterpret_f16_u16, vreinterpret_u32_u8, vreinterpretq_f32_s32, vreinterpretq_f32_u8, vreinterpretq_f32_u32,
+    vreinterpretq_s32_u32, vreinterpretq_u8_s8, vreinterpretq_u8_u32, vreinterpretq_u8_u64, vreinterpretq_u32_f32,
     vreinterpretq_u32_u8, vreinterpretq_u64_u32, vrndnq_f32, vshll_n_u16, vshlq_n_s32, vshlq_n_u32, vshlq_u32,
     vshrn_n_u32, vshrq_n_s32, vshrq_n_u32, vsubq_f32, vsubq_s32, vtrn1q_u32, vtrn1q_u64, vtrn2q_u32, vtrn2q_u64,
     vtstq_u8, vuzp1q_s32, vuzp2q_s32, vzip1q_s32, vzip1q_u32, vzip2q_u32,
@@ -127,10 +127,10 @@ unsafe impl<const MATRICES: bool> Vector for Neon<MATRICES> {
     }
 
     #[inline(always)]
-    unsafe fn store_narrow(value: float32x4_t, to: *mut i8) {
-        let halves = vqmovn_s32(vcvtnq_s32_f32(value));
-        let bytes = vqmovn_s16(vcombine_s16(halves, halves));
-        to.cast::<u32>().write_unaligned(vget_lane_u32::<0>(vreinterpret_u32_s8(bytes)));
+    unsafe fn narrow([a, b, c, d]: [float32x4_t; 4]) -> uint8x16_t {
+        let first = vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(a)), vqmovn_s32(vcvtnq_s32_f32(b)));
+        let last = vcombine_s16(vqmovn_s32(vcvtnq_s32_f32(c)), vqmovn_s32(vcvtnq_s32_f32(d)));
+        vreinterpretq_u8_s8(vcombine_s8(vqmovn_s16(first), vqmovn_s16(last)))
     }
 
     #[inline(always)]

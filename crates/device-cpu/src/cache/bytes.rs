@@ -619,12 +619,13 @@ impl<V: Vector> Rounding for Vectors<V> {
     unsafe fn steps(values: &[f32; PART], inverses: [f32; BLOCKS], to: &mut [i8; PART]) {
         // SAFETY: vectors lie inside a block, which is a whole number of them; the caller has the instructions.
         unsafe {
-            for block in 0..BLOCKS {
-                let inverse = V::float(inverses[block]);
-                for at in (block * BLOCK..(block + 1) * BLOCK).step_by(V::LANES) {
-                    let value = V::mul(V::load(values.as_ptr().add(at)), inverse);
-                    V::store_narrow(value, to.as_mut_ptr().add(at));
+            for at in (0..PART).step_by(4 * V::LANES) {
+                let mut four = [V::float(0.0); 4];
+                for index in 0..4 {
+                    let at = at + index * V::LANES;
+                    four[index] = V::mul(V::load(values.as_ptr().add(at)), V::float(inverses[at / BLOCK]));
                 }
+                V::store_bytes(V::narrow(four), to.as_mut_ptr().add(at).cast());
             }
         }
     }

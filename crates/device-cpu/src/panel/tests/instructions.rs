@@ -108,9 +108,12 @@ unsafe fn numbers<V: Vector>(input: &Input, results: &mut Results) {
         results.float::<V>("settled", V::to_float(V::settled(V::to_int(whole))));
         let (first, last) = (input.first.min(V::LANES as i32), input.last.min(V::LANES as i32));
         results.float::<V>("only", V::only(a, first, last, b));
-        let mut narrow = [0i8; 16];
-        V::store_narrow(V::add(whole, V::float(0.25)), narrow.as_mut_ptr());
-        results.0.push(("store_narrow", narrow[..V::LANES].iter().map(|&value| value as u32).collect()));
+        let mut narrow = [0u8; 64];
+        let apart = [0.25, 1.25, -2.25, 0.5].map(|apart| V::add(whole, V::float(apart)));
+        V::store_bytes(V::narrow(apart), narrow.as_mut_ptr());
+        for (name, narrow) in ["narrow, first", "second", "third", "fourth"].into_iter().zip(narrow.chunks(V::LANES)) {
+            results.0.push((name, narrow.iter().map(|&value| u32::from(value)).collect()));
+        }
         let mut unsigned = [0u8; 16];
         V::store_unsigned(V::add(whole, V::float(128.25)), unsigned.as_mut_ptr());
         results.0.push(("store_unsigned", unsigned[..V::LANES].iter().map(|&value| u32::from(value)).collect()));

@@ -126,9 +126,9 @@ unsafe impl Vector for Plain {
 
     unsafe fn prefetch(_from: *const i8) {}
 
-    unsafe fn store_narrow(value: [f32; 16], to: *mut i8) {
-        // SAFETY: the trait's contract.
-        unsafe { to.cast::<[i8; 16]>().write_unaligned(value.map(|value| value.round_ties_even() as i8)) };
+    unsafe fn narrow(values: [[f32; 16]; 4]) -> [[u8; 4]; 16] {
+        let value = |at: usize| values[at / 16][at % 16].round_ties_even() as i8 as u8;
+        from_fn(|four| from_fn(|byte| value(4 * four + byte)))
     }
 
     unsafe fn store_unsigned(value: [f32; 16], to: *mut u8) {
