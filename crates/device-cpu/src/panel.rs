@@ -2,7 +2,8 @@
 //!
 //! A panel holds unsigned bytes, four columns of every row beside each other. Sums inside a group are integers, exact in any order;
 //! the scaled sums run over the groups of a span of activations in order, and over the spans. Where the scales of groups are whole
-//! numbers, times one of the block, the sum over a span is an integer, too, exact in any order and by any instructions.
+//! numbers, times one of the block, the sum over a span is an integer, too, exact in any order and by any instructions;
+//! and so, where there are instructions for it, is what their minimums take off that sum.
 
 pub mod eight;
 mod form;

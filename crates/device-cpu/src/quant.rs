@@ -54,10 +54,10 @@ pub mod q5_k;
 pub mod q6_k;
 pub mod q8_0;
 mod scales;
-
-pub use scales::unsigned;
 mod tq1_0;
 mod tq2_0;
+
+pub use scales::unsigned;
 
 use kauri_formats::Quant;
 
