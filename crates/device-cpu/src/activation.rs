@@ -6,6 +6,7 @@
 //! last one has what is left. A tile is (columns / 32, tokens, 32), (columns / 64, tokens, 64) for tile registers and
 //! of brain floating-point numbers: the kernel walks it from its start to its end.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use half::bf16;
@@ -464,6 +465,29 @@ impl RowPlace {
         // SAFETY: inside of the tile by the caller's word.
         unsafe { self.start.add((((together * self.width + self.slot) << self.doubled) + inside) * GROUP).cast() }
     }
+
+    /// Takes groups where they belong, from one on that is the first of those that stand together.
+    ///
+    /// # Safety
+    /// The row has them, and is in use once.
+    #[inline(always)]
+    unsafe fn put(self, first: usize, groups: &[[u8; GROUP]]) {
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            if self.doubled > 0 {
+                for (group, bytes) in (first..).zip(groups) {
+                    *self.group(group) = *bytes;
+                }
+                return;
+            }
+            // To find each by itself takes longer than to write it.
+            let mut to = self.group(first);
+            for bytes in groups {
+                *to = *bytes;
+                to = to.wrapping_add(self.width);
+            }
+        }
+    }
 }
 
 impl Quantiser<'_> {
@@ -573,7 +597,8 @@ impl Quantiser<'_> {
     #[inline(always)]
     pub unsafe fn quantise_with<V: Vector>(&self, tile: Tile, (token, start): (usize, usize), x: &[f32]) {
         assert!(start.is_multiple_of(SPAN) && start + x.len() <= self.columns, "whole spans of the row");
-        let mut bytes = [0; SPANS_AT_ONCE * SPAN];
+        let mut bytes = MaybeUninit::<[u8; SPANS_AT_ONCE * SPAN]>::uninit();
+        let bytes = bytes.as_mut_ptr().cast::<u8>();
         let mut sums = [[0; SPANS_AT_ONCE * SPAN / HALF]; 2];
         for (turn, x) in x.chunks(SPANS_AT_ONCE * SPAN).enumerate() {
             let first = start / SPAN + turn * SPANS_AT_ONCE;
@@ -586,14 +611,14 @@ impl Quantiser<'_> {
                     for (span, x) in x.chunks(SPAN).enumerate() {
                         for at in (0..x.len()).step_by(V::LANES) {
                             let value = V::load(x.as_ptr().add(at));
-                            most[span] = V::max(V::max(value, V::sub(V::float(0.0), value)), most[span]);
+                            most[span] = V::max(V::magnitude(value), most[span]);
                         }
                     }
                     *mosts = V::mosts(most);
                 }
                 for (span, x) in x.chunks(SPAN).enumerate() {
                     let inverse = V::float(self.scale(tile, token, first + span, mosts[span]));
-                    let bytes = bytes.as_mut_ptr().add(span * SPAN);
+                    let bytes = bytes.add(span * SPAN);
                     for at in (0..x.len()).step_by(4 * V::LANES) {
                         let mut four = [V::float(0.0); 4];
                         for index in 0..4 {
@@ -605,21 +630,20 @@ impl Quantiser<'_> {
                         V::store_bytes(V::narrow(four), bytes.add(at));
                     }
                 }
-                let to = self.row(tile, token);
-                for group in 0..x.len() / GROUP {
-                    let to = to.group(first * (SPAN / GROUP) + group);
-                    *to = *bytes.as_ptr().add(group * GROUP).cast::<[u8; GROUP]>();
-                }
+                let groups = std::slice::from_raw_parts(bytes.cast::<[u8; GROUP]>(), x.len() / GROUP);
+                self.row(tile, token).put(first * (SPAN / GROUP), groups);
                 // Four columns at a time, then sixteen: a sum over the lanes of each sixteen would take longer than all else.
                 // Where no sum is of sixteen bits, all four columns are the first two.
                 let halves: [u32; 2] = if V::HALVES { [0x0000_0101, 0x0101_0000] } else { [0x0101_0101, 0] };
                 for half in 0..if V::HALVES { 2 } else { 1 } {
-                    let mut fours = [0.0; SPANS_AT_ONCE * SPAN / 4];
+                    let mut fours = MaybeUninit::<[f32; SPANS_AT_ONCE * SPAN / 4]>::uninit();
+                    let fours = fours.as_mut_ptr().cast::<f32>();
                     for at in (0..x.len()).step_by(4 * V::LANES) {
-                        let x = V::load_bytes(bytes.as_ptr().add(at));
+                        let x = V::load_bytes(bytes.add(at));
                         let sums = V::dot_low(V::int(0), V::word(halves[half]), x);
-                        V::store(V::to_float(sums), fours.as_mut_ptr().add(at / 4));
+                        V::store(V::to_float(sums), fours.add(at / 4));
                     }
+                    let fours = std::slice::from_raw_parts(fours, x.len() / 4);
                     for (sum, [a, b, c, d]) in sums[half][..x.len() / HALF].iter_mut().zip(fours.as_chunks().0) {
                         // Whole numbers, of at most sixteen bytes: exact, and within an integer.
                         *sum = ((a + b) + (c + d)).to_int_unchecked();

@@ -90,6 +90,8 @@ pub unsafe trait Vector: Copy {
     unsafe fn sub(a: Self::Float, b: Self::Float) -> Self::Float;
     /// Quotient.
     unsafe fn div(a: Self::Float, b: Self::Float) -> Self::Float;
+    /// Without its sign.
+    unsafe fn magnitude(a: Self::Float) -> Self::Float;
     /// The larger; the second where the first is not a number.
     unsafe fn max(a: Self::Float, b: Self::Float) -> Self::Float;
     /// The smaller; the second where the first is not a number.

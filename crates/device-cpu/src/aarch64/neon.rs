@@ -106,6 +106,11 @@ unsafe impl<const MATRICES: bool> Vector for Neon<MATRICES> {
     }
 
     #[inline(always)]
+    unsafe fn magnitude(a: float32x4_t) -> float32x4_t {
+        vabsq_f32(a)
+    }
+
+    #[inline(always)]
     unsafe fn max(a: float32x4_t, b: float32x4_t) -> float32x4_t {
         vbslq_f32(vcgtq_f32(a, b), a, b)
     }

@@ -108,6 +108,10 @@ unsafe impl Vector for Plain {
         from_fn(|lane| a[lane] / b[lane])
     }
 
+    unsafe fn magnitude(a: [f32; 16]) -> [f32; 16] {
+        a.map(f32::abs)
+    }
+
     unsafe fn max(a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         from_fn(|lane| if a[lane] > b[lane] { a[lane] } else { b[lane] })
     }
