@@ -603,7 +603,7 @@ impl Quantiser<'_> {
         for (turn, x) in x.chunks(SPANS_AT_ONCE * SPAN).enumerate() {
             let first = start / SPAN + turn * SPANS_AT_ONCE;
             // SAFETY: the row is in use once by the caller's word; vectors lie inside the groups, whose length is a whole number of
-            // them.
+            // them; what is read here was written before, whole vectors of it.
             unsafe {
                 let mut mosts = [0.0; SPANS_AT_ONCE];
                 for (mosts, x) in mosts.as_chunks_mut::<4>().0.iter_mut().zip(x.chunks(4 * SPAN)) {
