@@ -52,6 +52,9 @@ pub struct Sequence {
     /// The longest this sequence may become; settles what depends on length (the rope factors of some families) once for
     /// all its tokens.
     pub reach_tokens: u32,
+    /// Where its prompt ends: a position, past the end where nothing of it was written. A device may compute a prompt's tokens by other sums than
+    /// those that were written behind it; which ones it takes does not hang on how either are batched.
+    pub prompt_end: u32,
     /// Where the second text of a pair begins: a position, past the end where there is but one text.
     pub second_start: u32,
     /// Its adapters, as a range of [`Batch::adapters`], in the order of their numbers.
@@ -209,6 +212,7 @@ impl Batch {
             pages: page_start..self.pages.len(),
             slot,
             reach_tokens,
+            prompt_end: u32::MAX,
             second_start: u32::MAX,
             adapters: self.adapters.len()..self.adapters.len(),
         });
@@ -222,6 +226,11 @@ impl Batch {
                 *place = ring.page(sequence.slot, page);
             }
         }
+    }
+
+    /// Says that what the sequence that was added last has from this position on was written behind its prompt.
+    pub fn write(&mut self, prompt_end: u32) {
+        self.sequences.last_mut().expect("a sequence that was added").prompt_end = prompt_end;
     }
 
     /// Says that the sequence that was added last is a pair of texts, the second of which begins at this position.
@@ -308,6 +317,13 @@ impl Sequence {
     /// Positions of its new tokens.
     pub fn positions(&self) -> Range<u32> {
         self.cached_tokens..self.cached_tokens + self.tokens.len() as u32
+    }
+
+    /// Its new tokens that are the prompt's, and those that were written behind it, as ranges of [`Batch::tokens`].
+    pub fn phases(&self) -> [Range<usize>; 2] {
+        let prompt = self.prompt_end.saturating_sub(self.cached_tokens) as usize;
+        let end = self.tokens.start + prompt.min(self.tokens.len());
+        [self.tokens.start..end, end..self.tokens.end]
     }
 }
 

@@ -210,7 +210,7 @@ impl Session<'_> {
         }
         let step = self.engine.executor.plan().batch_tokens as usize;
         for (index, chunk) in written.chunks(step).enumerate() {
-            self.launch(chunk, usize::from((index + 1) * step >= written.len()))?;
+            self.launch_written(chunk, usize::from((index + 1) * step >= written.len()))?;
         }
         answer.written = written;
         Ok(None)

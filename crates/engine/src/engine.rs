@@ -73,7 +73,7 @@ pub struct Options {
     /// value, and no better answers.
     pub full_precision: bool,
     /// On a GPU, too, each output is summed in one order, so that tokens do not depend on who shares a step or how a prompt is cut: slower
-    /// by far. On a CPU that is always so.
+    /// by far. On a CPU that is always so; there a prompt meets weights as they are stored, as an answer does, and BF16 as numbers.
     pub exact: bool,
     /// Takes what the person who asked should know of where the model came to run.
     pub notice: fn(&str),

@@ -56,6 +56,7 @@ fn begin(cpu: &mut Cpu, shape: &Shape<Weight>, plan: &Plan, tokens: &[u32]) -> B
             pages: 0..length.div_ceil(plan.page_tokens) as usize,
             slot: 0,
             reach_tokens: length,
+            prompt_end: u32::MAX,
             second_start: u32::MAX,
             adapters: 0..0,
         }],

@@ -96,7 +96,7 @@ impl<'e> Session<'e> {
         while self.tokens.len() < prompt.len() {
             let rest = &prompt[self.tokens.len()..];
             let chunk = &rest[..rest.len().min(self.chunk(prompt.len(), step))];
-            self.launch(chunk, usize::from(chunk.len() == rest.len()))?;
+            self.launch_prompt(chunk, usize::from(chunk.len() == rest.len()))?;
             if progress(self.tokens.len()).is_break() {
                 return Ok(Synced { cached_tokens });
             }
@@ -156,7 +156,7 @@ impl<'e> Session<'e> {
         let vocab = self.engine.vocab as usize;
         for piece in tokens.chunks(chunk) {
             let start = self.tokens.len();
-            self.launch(piece, piece.len())?;
+            self.launch_prompt(piece, piece.len())?;
             let sampled = self.engine.executor.sample(&vec![Choice::Logits; piece.len()])?;
             for (index, logits) in sampled.logits.chunks_exact(vocab).enumerate() {
                 row(start + index, logits);
@@ -165,8 +165,17 @@ impl<'e> Session<'e> {
         Ok(())
     }
 
-    /// Launches the next tokens of the sequence; the logits of the last `outputs` are computed.
-    pub(crate) fn launch(&mut self, tokens: &[u32], outputs: usize) -> Result<(), Error> {
+    /// Launches the next tokens of the prompt; the logits of the last `outputs` are computed.
+    fn launch_prompt(&mut self, tokens: &[u32], outputs: usize) -> Result<(), Error> {
+        self.launch(tokens, u32::MAX, outputs)
+    }
+
+    /// Launches the next tokens that are written behind the prompt; the same.
+    pub(crate) fn launch_written(&mut self, tokens: &[u32], outputs: usize) -> Result<(), Error> {
+        self.launch(tokens, self.tokens.len() as u32, outputs)
+    }
+
+    fn launch(&mut self, tokens: &[u32], prompt_end: u32, outputs: usize) -> Result<(), Error> {
         // Behind a prompt, whose first token is out by now.
         if tokens.len() == 1 && !self.tokens.is_empty() {
             self.engine.copy_weights();
@@ -175,6 +184,7 @@ impl<'e> Session<'e> {
         self.furthest = self.furthest.max(self.tokens.len() + tokens.len());
         self.batch.clear();
         self.batch.push(tokens, self.tokens.len() as u32, &self.pages, SLOT, self.reach_tokens, outputs);
+        self.batch.write(prompt_end);
         if !self.adapters.is_empty() {
             self.batch.adapt(&self.adapters);
         }

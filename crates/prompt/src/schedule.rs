@@ -409,6 +409,11 @@ impl Schedule {
         &self.at(id.place).tokens
     }
 
+    /// The position where the prompt of a request ends: what was written follows.
+    pub fn prompt_end(&self, id: Id) -> u32 {
+        self.at(id.place).prompt as u32
+    }
+
     /// The page table of a running sequence.
     pub fn pages(&self, id: Id) -> &[u32] {
         &self.at(id.place).table

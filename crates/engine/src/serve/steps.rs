@@ -338,6 +338,7 @@ impl Steps {
             let (pages, slot, reach) =
                 (schedule.pages(work.id), schedule.slot(work.id), schedule.reach_tokens(work.id));
             batch.push(tokens, work.start, pages, slot, reach, usize::from(work.output));
+            batch.write(schedule.prompt_end(work.id));
             if work.output {
                 rows.push(work.id);
             }

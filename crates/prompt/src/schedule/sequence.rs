@@ -79,6 +79,8 @@ pub(super) struct Sequence {
     pub(super) overdue: bool,
     /// Prompt and answer.
     pub(super) tokens: Vec<u32>,
+    /// Tokens of the prompt.
+    pub(super) prompt: usize,
     /// The hash of the tokens up to the end of each full page, as far as it was asked for.
     pub(super) chains: Vec<u64>,
     /// Tokens that it may come to.
@@ -121,6 +123,7 @@ impl Sequence {
             since: Some(now),
             overdue: false,
             tokens,
+            prompt,
             chains: Vec::with_capacity(pages),
             reach,
             computed: 0,

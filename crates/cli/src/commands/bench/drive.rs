@@ -114,6 +114,7 @@ impl Driver {
             for sequence in 0..self.pages.len() {
                 let token = self.next[sequence];
                 self.push(sequence, &[token], depth + step, 1);
+                self.batch.write(depth + step);
             }
             self.pass()
         };
