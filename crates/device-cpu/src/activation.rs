@@ -22,7 +22,10 @@ pub const GROUP: usize = 32;
 /// Half of them: the smallest group of weights that have a scale.
 const HALF: usize = GROUP / 2;
 
-/// Pairs of them.
+/// Those of a span.
+const HALVES: usize = SPAN / HALF;
+
+/// Pairs of columns that stand together.
 const PAIRS: usize = GROUP / 2;
 
 /// Columns that share a scale, the last ones of a row apart: whole groups. A scale for each group would cost a product for each of
@@ -42,8 +45,11 @@ const EIGHT: usize = SIX + 2;
 /// Values behind those of the last tile: a tile register of sixteen rows is filled, however few tokens there are.
 pub const PADDING: usize = 16 * 64;
 
-/// Most ways of correction at a time.
-pub const KINDS: usize = 4;
+/// Most ways of correction at a time: one for each of the products that share an input, and that of a prompt.
+pub const KINDS: usize = TOGETHER + 1;
+
+/// Most products that share an input.
+pub const TOGETHER: usize = 4;
 
 /// Packed rows of activations, sized at load.
 pub struct Activations {
@@ -83,7 +89,7 @@ pub struct View<'a> {
 /// What makes up for how a storage type becomes unsigned bytes: a multiple of the sum of each group of activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Correction {
-    /// Columns of a group: 16 or 32.
+    /// Columns of a group: 16 or 32, or a whole span of a prompt.
     pub group: usize,
     /// What is added to each weight to make it an unsigned byte; zero where a group has a minimum instead.
     pub offset: i32,
@@ -118,7 +124,7 @@ pub fn thirds(mut values: [f32; 2]) -> [u32; THIRDS] {
 }
 
 /// Rows that go through a matrix together, and how they stand.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// The first.
     pub first: usize,
@@ -185,7 +191,7 @@ impl Activations {
     /// Starts over with other tokens of so many columns, and with these corrections; only columns that are a multiple of 32 may be quantised.
     ///
     /// # Panics
-    /// If there are more rows than it was made for, or more than three kinds of correction.
+    /// If there are more rows than it was made for, or more than [`KINDS`] of correction.
     pub fn begin(&mut self, tokens: usize, columns: usize, kinds: impl Iterator<Item = Correction>) {
         assert!(tokens * columns <= Line::floats(&self.numbers).len(), "made for fewer activations");
         self.columns = columns;
@@ -358,7 +364,7 @@ struct CorrectionsWriter<'a> {
     halves: Disjoint<'a, i32>,
     sums: Disjoint<'a, f32>,
     kind: Correction,
-    /// Groups of a row, and those of 32 columns.
+    /// Groups of a row, and those of 32 columns: none where one is a span.
     groups: usize,
     parts: usize,
 }
@@ -520,6 +526,15 @@ impl Quantiser<'_> {
         for &CorrectionsWriter { ref offsets, ref halves, sums: ref numbers, kind, groups, parts } in
             self.corrections.iter().flatten()
         {
+            if kind.group == SPAN {
+                for (span, (firsts, lasts)) in (span..).zip(firsts.chunks(HALVES).zip(lasts.chunks(HALVES))) {
+                    let at = tile.token * groups + span * tile.width + token - tile.token;
+                    let sum = firsts.iter().sum::<i32>() + lasts.iter().sum::<i32>();
+                    // SAFETY: spans do not overlap, and these are in use once by the caller's word.
+                    unsafe { offsets.slice(at..at + 1)[0] = -kind.offset * sum };
+                }
+                continue;
+            }
             let count = firsts.len() * parts / 2;
             let start = tile.token * groups + span * (SPAN / GROUP) * parts * tile.width + token - tile.token;
             // One for each token of the tile stand side by side.

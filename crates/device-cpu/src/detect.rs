@@ -113,6 +113,8 @@ pub(crate) struct Compiled {
     pub strips: fn(Quant, usize, usize) -> Option<Strips>,
     /// Those of brain floating-point numbers in rows of so many columns with activations rounded to such, if the CPU multiplies both.
     pub rounding: Option<fn(usize) -> Option<Strips>>,
+    /// Those of a storage type with a prompt's tokens, where they have others ([`crate::panel::Requantised`]), in rows of so many columns.
+    pub prefill: Option<fn(Quant, usize) -> Option<Strips>>,
     /// Takes the sums of a strip where they belong, under the contract of [`product::finish`].
     pub finish: Finisher,
     /// Ends the work on strips of a worker: gives back what its thread holds for them.
@@ -158,6 +160,7 @@ static SCALAR: Compiled = Compiled {
     is_supported: || true,
     strips: |_, _, _| None,
     rounding: None,
+    prefill: None,
     leave: |_| (),
     finish: |_, _, _, _| unreachable!("`strips` has none"),
     // SAFETY: nobody else uses the columns.
@@ -211,6 +214,15 @@ pub struct Strips {
     pub(crate) together: usize,
     /// How it takes activations.
     pub(crate) packing: Packing,
+}
+
+/// What tokens are to their sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Its prompt's.
+    Prefill,
+    /// Written behind it.
+    Decode,
 }
 
 /// How a kernel takes activations.
@@ -272,7 +284,8 @@ impl Kernels {
 
     /// The same, but that weights which are brain floating-point numbers meet activations rounded to such, as they met where the model was
     /// trained, if this CPU multiplies both: in half as many instructions, or a third with tile registers. All other floating-point weights
-    /// meet activations as they are.
+    /// meet activations as they are. And weights of K-quants may be rounded once more before they meet a prompt
+    /// ([`crate::panel::Requantised`]).
     #[must_use]
     pub fn rounding(self) -> Self {
         Self { rounding: true, ..self }
@@ -283,14 +296,23 @@ impl Kernels {
         self.rounding && self.compiled.rounding.is_some()
     }
 
+    /// Whether a prompt's tokens meet weights of some types otherwise than those written behind it do.
+    pub fn prefills(self) -> bool {
+        self.rounding && self.compiled.prefill.is_some()
+    }
+
     /// The instruction set.
     pub fn isa(self) -> Isa {
         self.isa
     }
 
-    /// The products of `quant` with rows of so many columns and about so many tokens, if it has a kernel: the same bits, and strips of
-    /// as many rows, whatever the number of tokens.
-    pub fn strips(self, quant: Quant, columns: usize, tokens: usize) -> Option<Strips> {
+    /// The products of `quant` with rows of so many columns and about so many tokens, if it has a kernel: the same bits in each phase, and
+    /// strips of as many rows in both, whatever the number of tokens.
+    pub fn strips(self, quant: Quant, columns: usize, tokens: usize, phase: Phase) -> Option<Strips> {
+        let prefill = self.compiled.prefill.filter(|_| self.rounding && phase == Phase::Prefill);
+        if let Some(strips) = prefill.and_then(|strips| strips(quant, columns)) {
+            return Some(strips);
+        }
         let rounding = self.compiled.rounding.filter(|_| self.rounding && quant == Quant::BF16);
         rounding.and_then(|strips| strips(columns)).or_else(|| (self.compiled.strips)(quant, columns, tokens))
     }

@@ -239,7 +239,7 @@ pub fn shared((pool, products, adapters): Work<'_>, shared: &Shared<Weight>, row
     widen((&mut *pool, &mut *products, &mut *adapters), &shared.dense, Source::Rows(rows.input), tokens, [gate, up]);
     let mut project = |linear: &Linear<Weight>, x: &[f32], finish, out: &mut [f32]| {
         let job = Job { linear, gate: None, finish, out: &mut *out, then: None };
-        matmul::linear(pool, products, Source::Rows(x), tokens, &mut [job]);
+        matmul::linear(pool, products, Source::Rows(x), (Extent::Tokens, tokens), &mut [job]);
         adapters.add(pool, kernels, linear, Extent::Tokens, Io { x, by_token: false, factor: 1.0, out });
     };
     let Some(scales) = &shared.gate else {
@@ -275,8 +275,10 @@ pub fn widen(
             let job = |linear, out| Job { linear, gate: None, finish: Finish::Store, out, then: None };
             let ups = job(&dense.up, &mut *up);
             let x = match held {
-                Some(held) => matmul::linear(pool, products, source, tokens, &mut [job(held, &mut *gate), ups]),
-                None => matmul::linear(pool, products, source, tokens, &mut [ups]),
+                Some(held) => {
+                    matmul::linear(pool, products, source, (Extent::Tokens, tokens), &mut [job(held, &mut *gate), ups])
+                }
+                None => matmul::linear(pool, products, source, (Extent::Tokens, tokens), &mut [ups]),
             };
             if let Some(held) = held {
                 adapters.add(pool, kernels, held, Extent::Tokens, Io { x, by_token: false, factor: 1.0, out: gate });
@@ -291,7 +293,7 @@ pub fn widen(
         }
     };
     let job = Job { linear: &dense.up, gate: held, finish, out: gate, then: Some(&dense.down) };
-    matmul::linear(pool, products, source, tokens, &mut [job]);
+    matmul::linear(pool, products, source, (Extent::Tokens, tokens), &mut [job]);
 }
 
 #[cfg(test)]

@@ -5,24 +5,25 @@
 //! worker that has the sums.
 
 mod following;
+mod runs;
 
 use std::ops::Range;
 
 pub use following::Following;
 use following::{Next, Ready};
 use kauri_arch::{Linear, Norm};
-use kauri_device::{Matrix, Weight, formula};
+use kauri_device::{Batch, Extent, Matrix, Weight, formula};
 use kauri_formats::{Quant, Tiles};
+use runs::{Run, Runs};
 
-use crate::activation::{self, Activations, Rows, SPAN};
+use crate::activation::{Activations, Rows, SPAN};
 use crate::aligned::Aligned;
-use crate::detect::{Kernels, Packing, Strips};
+use crate::detect::{Kernels, Packing, Phase, Strips};
 use crate::foresight::{FIRST, Foresight, Place};
 use crate::pool::{Disjoint, Pool, share};
 use crate::product::{self, Finish, Output, Product};
 
-/// Most products that share an input.
-pub const TOGETHER: usize = activation::KINDS;
+pub use crate::activation::TOGETHER;
 
 /// Bytes of activations that meet a few strips before the next ones do: they stay in the second-level cache meanwhile.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -110,6 +111,8 @@ pub struct Scratch {
     following: Activations,
     /// That product, once they are packed.
     ready: Option<Ready>,
+    /// The rows of the step's tokens, and of other rows.
+    runs: [Runs; 2],
     workers: Vec<product::Scratch>,
     /// Two rows of weights for each thread.
     rows: Aligned<f32>,
@@ -125,6 +128,7 @@ impl Scratch {
             activations: Activations::new(values.max(tokens * columns)),
             following: Activations::new(columns),
             ready: None,
+            runs: [Runs::new(tokens), Runs::new(1)],
             workers: (0..threads).map(|_| product::Scratch::new(tokens)).collect(),
             rows: Aligned::new(2 * columns * threads),
             foresight: Foresight::new(threads),
@@ -132,7 +136,8 @@ impl Scratch {
     }
 
     /// Begins with a step.
-    pub fn begin(&mut self) {
+    pub fn begin(&mut self, batch: &Batch) {
+        self.runs[0].begin(self.kernels, batch);
         self.foresight.begin();
         self.forget();
     }
@@ -152,7 +157,8 @@ impl Scratch {
         part: usize,
     ) -> Option<Following<'_>> {
         let values = Place::of(&values[..tokens * linear.columns as usize]);
-        let next = Next::of(self.kernels, linear, tokens, values).filter(|_| part.is_multiple_of(SPAN));
+        let kernels = (self.kernels, self.runs[0].only());
+        let next = Next::of(kernels, linear, tokens, values).filter(|_| part.is_multiple_of(SPAN));
         self.ready = next.map(Next::ready);
         Some(Following::new(self.kernels, next?, &mut self.following))
     }
@@ -172,8 +178,9 @@ impl Scratch {
 struct Shared<'a> {
     linear: &'a Linear<Weight>,
     gate: Option<&'a Linear<Weight>>,
-    /// The kernels of both, if they have any.
-    strips: Option<(Strips, Option<Strips>)>,
+    /// The kernels of both, if they have any, for a prompt's tokens, and for those that were written: strips of as many rows.
+    prefill: Option<(Strips, Option<Strips>)>,
+    decode: Option<(Strips, Option<Strips>)>,
     finish: Finish,
     out: &'a Disjoint<'a, f32>,
     /// The rows of the input.
@@ -185,8 +192,8 @@ struct Shared<'a> {
 }
 
 /// The kernel of a product with about so many tokens, if it has one.
-fn strips(kernels: Kernels, linear: &Linear<Weight>, tokens: usize) -> Option<Strips> {
-    kernels.strips(linear.weight.matrix().quant, linear.columns as usize, tokens)
+fn strips(kernels: Kernels, linear: &Linear<Weight>, tokens: usize, phase: Phase) -> Option<Strips> {
+    kernels.strips(linear.weight.matrix().quant, linear.columns as usize, tokens, phase)
 }
 
 /// The bytes of a matrix, and what kernels multiply its values with.
@@ -207,14 +214,15 @@ fn factor(linear: &Linear<Weight>) -> f32 {
 /// Whether both products can be computed together, as a job with a gate.
 pub fn go_together(kernels: Kernels, linear: &Linear<Weight>, gate: &Linear<Weight>) -> bool {
     // As many rows with any number of tokens.
-    let rows = |linear| strips(kernels, linear, 1).map(|strips| strips.rows);
+    let rows = |linear| strips(kernels, linear, 1, Phase::Decode).map(|strips| strips.rows);
     linear.rows == gate.rows && rows(linear) == rows(gate)
 }
 
 /// Computes all `jobs` on the same `tokens` rows, and gives back what those were, normalised where they were to be.
 ///
 /// The sum of each output runs in one fixed order, so that a token's result does not depend on the other tokens, on how the
-/// rows are shared out, or on the number of threads.
+/// rows are shared out, or on the number of threads. Where the kernels have others for a prompt, its tokens take those: if the rows are those
+/// of the step's tokens, one for each.
 ///
 /// # Panics
 /// If a gate and its product do not [go together](go_together), or there are more than [`TOGETHER`] jobs, or none.
@@ -222,7 +230,7 @@ pub fn linear<'a>(
     pool: &mut Pool,
     scratch: &mut Scratch,
     mut source: Source<'a>,
-    tokens: usize,
+    (extent, tokens): (Extent, usize),
     jobs: &mut [Job<'_>],
 ) -> &'a [f32] {
     let columns = jobs.first().expect("a product").linear.columns as usize;
@@ -232,6 +240,11 @@ pub fn linear<'a>(
     }
     let kernels = scratch.kernels;
     let is_packed = scratch.ready.take().is_some_and(|ready| Ready::of_only(&source, tokens, jobs) == Some(ready));
+    let index = usize::from(extent == Extent::Outputs || scratch.runs[0].rows() != tokens);
+    let mut runs = std::mem::take(&mut scratch.runs[index]);
+    if index > 0 {
+        runs.of_outputs(tokens);
+    }
     let rows = Rows { first: 0, tokens };
     let mut each = jobs.iter_mut();
     let jobs: [_; TOGETHER] = std::array::from_fn(|_| {
@@ -245,11 +258,10 @@ pub fn linear<'a>(
         Some(Shared { then: *then, ..shared })
     });
     if !is_packed {
-        let strips =
-            || jobs.iter().flatten().filter_map(|job| job.strips).flat_map(|(own, gate)| [Some(own), gate]).flatten();
-        pack_all(pool, scratch, &mut source, (rows, columns), strips);
+        let strips = || jobs.iter().flatten().flat_map(|job| job.all_strips(runs.phases()));
+        pack_all(pool, scratch, &mut source, (&runs, columns), strips);
     }
-    let next = Next::behind(kernels, tokens, &jobs).filter(|_| !is_packed);
+    let next = Next::behind((kernels, runs.only()), tokens, &jobs).filter(|_| !is_packed);
     let values = source.values();
     let x = Input { x: &values[..tokens * columns], order: None, tokens };
     let count = jobs.iter().flatten().map(Shared::units).sum::<usize>();
@@ -277,13 +289,14 @@ pub fn linear<'a>(
             first += count;
             // SAFETY: pieces do not overlap, and are of whole spans where their output is packed.
             unsafe {
-                job.run(x, own.clone(), &mut worker);
+                job.run(x, runs.iter(), own.clone(), &mut worker);
                 following.iter().for_each(|following| following.pack_strips(job, own.clone()));
             }
         }
     };
     pool.split_and_leave(count, grain, &work, &|thread| memory.leave(thread));
     scratch.ready = next.map(Next::ready);
+    scratch.runs[index] = runs;
     values
 }
 
@@ -292,15 +305,16 @@ fn pack_all<I: Iterator<Item = Strips>>(
     pool: &mut Pool,
     scratch: &mut Scratch,
     source: &mut Source<'_>,
-    (rows, columns): (Rows, usize),
+    (runs, columns): (&Runs, usize),
     strips: impl Fn() -> I,
 ) {
-    let (kernels, size) = (scratch.kernels, (rows.tokens, columns));
+    let (kernels, size) = (scratch.kernels, (runs.rows(), columns));
+    let rows_of = |token| runs.of(token).rows;
     let of_row = |token: usize| token * columns..(token + 1) * columns;
     match source {
-        Source::Rows(x) => pack(pool, scratch, size, strips, &|token| &x[of_row(token)], &|_| rows),
+        Source::Rows(x) => pack(pool, scratch, size, strips, &|token| &x[of_row(token)], &rows_of),
         Source::Normed(norm, from, to) => {
-            let normed = Disjoint::new(&mut to[..rows.tokens * columns]);
+            let normed = Disjoint::new(&mut to[..runs.rows() * columns]);
             let row = |token| {
                 // SAFETY: every row is packed once.
                 let row = unsafe { normed.slice(of_row(token)) };
@@ -308,7 +322,7 @@ fn pack_all<I: Iterator<Item = Strips>>(
                 kernels.norm(norm, row);
                 &*row
             };
-            pack(pool, scratch, size, strips, &row, &|_| rows);
+            pack(pool, scratch, size, strips, &row, &rows_of);
         }
     }
 }
@@ -327,7 +341,7 @@ fn first_of(jobs: &[Option<Shared<'_>>], units: Range<usize>, tokens: usize) -> 
 
 /// Computes `count` groups of rows of `x`, all of them with matrices of the same types and sizes.
 ///
-/// Each output is summed as [`linear`] sums it, so that it does not depend on how rows are grouped.
+/// Each output is summed as [`linear`] sums those of tokens that were written, so that it does not depend on how rows are grouped.
 ///
 /// # Panics
 /// If a gate and its product do not [go together](go_together).
@@ -353,14 +367,15 @@ pub fn grouped<'a>(
         let rows = Rows { first, tokens };
         Shared::new(kernels, (linear, gate), finish, &out, (rows, to))
     };
-    let strips = || shared(0).strips.into_iter().flat_map(|(own, gate)| [Some(own), gate]).flatten();
+    let of_first = shared(0);
+    let strips = || of_first.all_strips(std::iter::once(Phase::Decode));
     // Groups are in the order of their rows.
     let rows_of = |token: usize| {
         let of = (0..count).find(|&index| group(index).tokens.0 + group(index).tokens.1 > token);
         shared(of.expect("every row is in a group")).tokens
     };
     pack(pool, scratch, (x.tokens, columns), strips, &|token| x.row(token, columns), &rows_of);
-    let units = shared(0).units();
+    let units = of_first.units();
     let (memory, _) = Memory::new(scratch, columns, (false, None));
     let work = |thread, mut pieces: Range<usize>| {
         // SAFETY: each thread takes the memory of its own number.
@@ -369,7 +384,11 @@ pub fn grouped<'a>(
             let (index, first) = (pieces.start / units, pieces.start % units);
             let end = units.min(first + pieces.len());
             // SAFETY: pieces do not overlap.
-            unsafe { shared(index).run(x, first..end, &mut worker) };
+            unsafe {
+                let shared = shared(index);
+                let rows = std::iter::once(Run { rows: shared.tokens, phase: Phase::Decode });
+                shared.run(x, rows, first..end, &mut worker);
+            }
             pieces.start += end - first;
         }
     };
@@ -542,20 +561,41 @@ impl<'a> Shared<'a> {
         (tokens, to): (Rows, usize),
     ) -> Self {
         assert!(gate.is_none_or(|gate| go_together(kernels, linear, gate)), "a gate that goes with its product");
-        let strips =
-            strips(kernels, linear, about).map(|own| (own, gate.and_then(|gate| strips(kernels, gate, about))));
-        Self { linear, gate, strips, finish, out, tokens, to, then: None }
+        let of = |phase| {
+            let strips = |linear| strips(kernels, linear, about, phase);
+            strips(linear).map(|own| (own, gate.and_then(strips)))
+        };
+        let [prefill, decode] = [Phase::Prefill, Phase::Decode].map(of);
+        Self { linear, gate, prefill, decode, finish, out, tokens, to, then: None }
+    }
+
+    /// The kernels of a phase.
+    fn strips_in(&self, phase: Phase) -> Option<(Strips, Option<Strips>)> {
+        match phase {
+            Phase::Prefill => self.prefill,
+            Phase::Decode => self.decode,
+        }
+    }
+
+    /// All kernels of some phases.
+    fn all_strips(&self, phases: impl Iterator<Item = Phase>) -> impl Iterator<Item = Strips> {
+        phases.filter_map(|phase| self.strips_in(phase)).flat_map(|(own, gate)| [Some(own), gate]).flatten()
+    }
+
+    /// Rows of a strip, in any phase; none without kernels.
+    fn height(&self) -> Option<usize> {
+        self.decode.map(|(own, _)| own.rows)
     }
 
     /// In how many parts it is computed: strips of rows, or rows.
     fn units(&self) -> usize {
         let rows = self.linear.rows as usize;
-        self.strips.map_or(rows, |(own, _)| rows.div_ceil(own.rows))
+        self.height().map_or(rows, |height| rows.div_ceil(height))
     }
 
     /// What is read first of some of the parts.
     fn first_of(&self, units: Range<usize>) -> [Place; FIRST] {
-        let height = self.strips.map_or(1, |(own, _)| own.rows);
+        let height = self.height().unwrap_or(1);
         [self.gate, Some(self.linear)].map(|linear| {
             let Some(linear) = linear else { return Place::default() };
             let matrix = linear.weight.matrix();
@@ -565,42 +605,73 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// Computes some of the parts.
+    /// Computes some of the parts, for all its rows: those of these runs.
     ///
     /// # Safety
     /// `worker` is of the kernels that this was made with; no other worker computes the same parts.
-    unsafe fn run(&self, x: Input<'_>, units: Range<usize>, worker: &mut Worker<'_>) {
-        match self.strips {
+    unsafe fn run(
+        &self,
+        x: Input<'_>,
+        runs: impl Iterator<Item = Run> + Clone,
+        units: Range<usize>,
+        worker: &mut Worker<'_>,
+    ) {
+        if self.decode.is_none() {
             // SAFETY: the caller's contract is the same.
-            None => unsafe { self.scalar(x, worker.weights, units) },
-            Some(strips) if self.tokens.tokens == 1 => {
-                let whole = self.linear.rows as usize / strips.0.rows;
-                let together = strips.1.map_or(strips.0.together, |gate| gate.together.min(strips.0.together));
-                for start in units.clone().step_by(together) {
-                    let end = units.end.min(start + together);
-                    // A short last one by itself.
-                    for run in [start..end.min(whole), start.max(whole)..end] {
-                        if !run.is_empty() {
-                            // SAFETY: the caller's contract is the same.
-                            unsafe { self.strips(strips, run, self.tokens, worker) };
-                        }
-                    }
-                }
+            return unsafe { self.scalar(x, worker.weights, units) };
+        }
+        let strips = |run: Run| self.strips_in(run.phase).expect("kernels of all phases, or of none");
+        if self.tokens.tokens == 1 {
+            // SAFETY: the caller's contract is the same.
+            return runs.for_each(|run| unsafe { self.run_one(strips(run), units.clone(), worker) });
+        }
+        for start in units.clone().step_by(BLOCK_STRIPS) {
+            let together = start..units.end.min(start + BLOCK_STRIPS);
+            for run in runs.clone() {
+                // SAFETY: the caller's contract is the same.
+                unsafe { self.run_together(strips(run), together.clone(), run.rows, worker) };
             }
-            Some(strips) => {
-                let block = self.block();
-                let all = self.tokens.first..self.tokens.first + self.tokens.tokens;
-                for start in units.clone().step_by(BLOCK_STRIPS) {
-                    let mut first = all.start;
-                    while first < all.end {
-                        let left = all.end - first;
-                        let tokens = Rows { first, tokens: if left < block + BLOCK_REST { left } else { block } };
-                        first += tokens.tokens;
-                        for strip in start..units.end.min(start + BLOCK_STRIPS) {
-                            // SAFETY: the caller's contract is the same.
-                            unsafe { self.strips(strips, strip..strip + 1, tokens, worker) };
-                        }
-                    }
+        }
+    }
+
+    /// The same of a few strips for some of its rows.
+    ///
+    /// # Safety
+    /// As [`Self::run`]; `strips` are those of the rows' phase.
+    unsafe fn run_together(
+        &self,
+        strips: (Strips, Option<Strips>),
+        units: Range<usize>,
+        rows: Rows,
+        worker: &mut Worker<'_>,
+    ) {
+        let (block, end) = (self.block(), rows.first + rows.tokens);
+        let mut first = rows.first;
+        while first < end {
+            let left = end - first;
+            let tokens = Rows { first, tokens: if left < block + BLOCK_REST { left } else { block } };
+            first += tokens.tokens;
+            for strip in units.clone() {
+                // SAFETY: the caller's contract is the same.
+                unsafe { self.strips(strips, strip..strip + 1, tokens, worker) };
+            }
+        }
+    }
+
+    /// The same for its only row.
+    ///
+    /// # Safety
+    /// As [`Self::run`]; `strips` are those of the row's phase.
+    unsafe fn run_one(&self, strips: (Strips, Option<Strips>), units: Range<usize>, worker: &mut Worker<'_>) {
+        let whole = self.linear.rows as usize / strips.0.rows;
+        let together = strips.1.map_or(strips.0.together, |gate| gate.together.min(strips.0.together));
+        for start in units.clone().step_by(together) {
+            let end = units.end.min(start + together);
+            // A short last one by itself.
+            for run in [start..end.min(whole), start.max(whole)..end] {
+                if !run.is_empty() {
+                    // SAFETY: the caller's contract is the same.
+                    unsafe { self.strips(strips, run, self.tokens, worker) };
                 }
             }
         }
@@ -608,7 +679,7 @@ impl<'a> Shared<'a> {
 
     /// How many tokens meet a strip before another one does: all, or as many as the cache has room for.
     fn block(&self) -> usize {
-        let Some((strips, _)) = self.strips else { return self.tokens.tokens.max(1) };
+        let Some((strips, _)) = self.decode else { return self.tokens.tokens.max(1) };
         let token_bytes = strips.packing.bytes(self.linear.columns as usize);
         (BLOCK_BYTES / token_bytes.max(1)).next_multiple_of(BLOCK_TOKENS)
     }

@@ -86,7 +86,7 @@ fn form(attention: &Attention<Weight>) -> Form {
 
 /// Raised whenever the layout of pages or states changes, or a kernel comes to round differently: what an earlier program kept is
 /// then no longer taken for what this one would compute.
-const REVISION: u32 = 5;
+const REVISION: u32 = 6;
 
 impl Cpu {
     /// Sized for `shape` and `plan`, with `threads` threads.
@@ -147,7 +147,7 @@ impl Cpu {
     pub fn begin(&mut self, batch: &Batch) {
         self.batch.clone_from(batch);
         self.adapters.begin(batch);
-        self.products.begin();
+        self.products.begin(batch);
         if let Some(ring) = &self.ring {
             batch.on_rings(ring, &mut self.on_rings);
         }
@@ -250,7 +250,7 @@ impl Cpu {
             let out = rest[to as usize].take().expect("an output of its own for each product");
             Job { linear, gate, finish, out, then: None }
         });
-        let x = matmul::linear(&mut self.pool, &mut self.products, source, tokens, &mut jobs);
+        let x = matmul::linear(&mut self.pool, &mut self.products, source, (from.extent(), tokens), &mut jobs);
         for Job { linear, finish, out, .. } in &mut jobs {
             let factor = match finish {
                 Finish::Store => 1.0,
@@ -326,7 +326,8 @@ impl Memory for Cpu {
 
     /// Instruction sets round differently where they add in lanes; the layout is the same for all.
     fn arithmetic(&self) -> String {
-        let rounding = if self.products.kernels().rounds() { " rounding" } else { "" };
+        let kernels = self.products.kernels();
+        let rounding = if kernels.rounds() || kernels.prefills() { " rounding" } else { "" };
         format!("cpu {}{rounding} {REVISION}", self.isa().name())
     }
 }

@@ -9,6 +9,7 @@ pub mod eight;
 mod form;
 mod group;
 mod meet;
+mod requantised;
 mod rows;
 
 use std::marker::PhantomData;
@@ -19,6 +20,7 @@ use group::group;
 #[cfg(target_arch = "x86_64")]
 pub use meet::GROUPS_MAX;
 use meet::{SPANS_MAX, in_turns, meet};
+pub use requantised::{Requantised, requantises};
 
 use crate::activation::{self, Activations, Corrected, Correction, SPAN, Tile};
 use crate::detect::Packing;
@@ -472,19 +474,8 @@ impl<V: Vector, F: Form> InRegisters<V> for Sums<F> {
         const { assert!(columns_max::<V>(strips::<V, F>()).is_multiple_of(SPAN), "parts of whole spans") };
         let correction = packing.correction().expect("weights become bytes");
         assert_eq!(correction.group, F::GROUP, "corrections of another form");
-        let x = x.bytes();
-        let (spans, groups, width) = (columns.len().div_ceil(SPAN), columns.len() / F::GROUP, tile.width);
         // The group as a constant: no division.
-        let correction = Correction { group: F::GROUP, ..correction };
-        let Corrected { offsets, halves, sums } = x.corrections(correction, tile, columns.start / F::GROUP);
-        Input {
-            values: x.values(tile, columns.start)[first * activation::GROUP..columns.len() * width].as_ptr(),
-            scales: x.scales(tile, columns.start / SPAN)[first..spans * width].as_ptr(),
-            offsets: offsets[first..groups * width].as_ptr(),
-            halves: halves[first..groups * width].as_ptr(),
-            sums: sums[first..groups * width].as_ptr(),
-            width,
-        }
+        input(x, Correction { group: F::GROUP, ..correction }, columns, tile, first)
     }
 
     #[inline(always)]
@@ -631,6 +622,22 @@ pub struct Input {
     sums: *const f32,
     /// Tokens of the tile.
     width: usize,
+}
+
+/// Those with this correction, of some columns and from the tile's token number `first` on: checks that everything is there.
+#[inline(always)]
+fn input(x: &Activations, correction: Correction, columns: Range<usize>, tile: Tile, first: usize) -> Input {
+    let x = x.bytes();
+    let (spans, groups, width) = (columns.len().div_ceil(SPAN), columns.len() / correction.group, tile.width);
+    let Corrected { offsets, halves, sums } = x.corrections(correction, tile, columns.start / correction.group);
+    Input {
+        values: x.values(tile, columns.start)[first * activation::GROUP..columns.len() * width].as_ptr(),
+        scales: x.scales(tile, columns.start / SPAN)[first..spans * width].as_ptr(),
+        offsets: offsets[first..groups * width].as_ptr(),
+        halves: halves[first..groups * width].as_ptr(),
+        sums: sums[first..groups * width].as_ptr(),
+        width,
+    }
 }
 
 /// Groups that are added up as one.

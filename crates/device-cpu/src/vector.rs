@@ -59,6 +59,8 @@ pub unsafe trait Vector: Copy {
     const IN_TURNS: bool = false;
     /// Whether minimums that are whole numbers are added up two groups at a time by [`Self::dot_words`].
     const WORDS: bool = false;
+    /// Whether there are [`Self::twice`] and [`Self::rescaled`], by which weights of K-quants are rounded once more for a prompt.
+    const REQUANTISES: bool = false;
     /// Whether there are [`Self::dot_pairs`] and [`Self::store_brains`].
     const PAIRS: bool = false;
     /// Whether two tokens meet eight columns of each row together by [`Self::dot_matrices`], in half as many instructions as one by one.
@@ -285,6 +287,18 @@ pub unsafe trait Vector: Copy {
     #[inline(always)]
     unsafe fn dot_words(_sum: Self::Int, _numbers: Self::Bytes, _x: Self::Bytes) -> Self::Int {
         unreachable!("`WORDS` says so")
+    }
+
+    /// The low sixteen bits of each row's number, and the same again above them.
+    #[inline(always)]
+    unsafe fn twice(_a: Self::Int) -> Self::Bytes {
+        unreachable!("`REQUANTISES` says so")
+    }
+
+    /// Each unsigned byte times its row's factor, plus its row's start, in sixteen bits of which the high ones are taken; both are given [twice](Self::twice).
+    #[inline(always)]
+    unsafe fn rescaled(_bytes: Self::Bytes, _factor: Self::Bytes, _start: Self::Bytes) -> Self::Bytes {
+        unreachable!("`REQUANTISES` says so")
     }
 
     /// Adds, in each lane, the products of its two brain floating-point numbers with two of `x`; what is too small for a normal number is zero.

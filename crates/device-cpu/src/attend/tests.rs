@@ -6,7 +6,7 @@ mod speed;
 use kauri_arch::{Attention, Linear};
 use kauri_device::conformance::Random;
 use kauri_device::memory::{self, Run};
-use kauri_device::{Batch, CacheType, Matrix, Plan, Weight};
+use kauri_device::{Batch, CacheType, Extent, Matrix, Plan, Weight};
 use kauri_formats::{Bytes, Quant};
 
 use super::{Scratch, attend};
@@ -534,7 +534,7 @@ fn heads_packed_as_they_are_written_give_the_same_bits() {
                     mixed.fill(1.0);
                 }
                 let job = Job { linear: &linear, gate: None, finish: Finish::Store, out: &mut out, then: None };
-                matmul::linear(&mut bench.pool, &mut products, Source::Rows(&mixed), 1, &mut [job]);
+                matmul::linear(&mut bench.pool, &mut products, Source::Rows(&mixed), (Extent::Tokens, 1), &mut [job]);
                 out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             };
             assert!(project(true) == project(false), "{name} {threads} threads");

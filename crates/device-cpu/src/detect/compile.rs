@@ -11,13 +11,13 @@ macro_rules! compile {
             use kauri_arch::{Activation, Norm};
             use kauri_device::{Sequence, Weight, formula};
 
-            use $crate::activation::{self, GROUP, Quantiser, Writer};
+            use $crate::activation::{self, GROUP, Quantiser, SPAN, Writer};
             use $crate::aligned::in_whole_lines;
             use $crate::attend::{self, Task, Tile};
             use $crate::detect::{Compiled, Kernels, Strips};
             use $crate::floats::{self, Element, Numbers, Paired};
-            use $crate::panel::{Bytes, Unpack};
-            use $crate::product::{self, Ahead, Multiply, Output, Part, Product, Tiles};
+            use $crate::panel::{Bytes, Requantised, Unpack, requantises};
+            use $crate::product::{self, Ahead, Fill, Multiply, Output, Part, Product, Tiles};
             use $crate::cache::{self, HeadMut, New};
             use $crate::elementwise::{self, Turn};
             use $crate::quant;
@@ -35,6 +35,17 @@ macro_rules! compile {
                 }
             }
 
+            /// Finds the kernel of a storage type for a prompt.
+            struct Prefill;
+
+            impl quant::Visitor for Prefill {
+                type Output = Option<Strips>;
+
+                fn visit<U: Unpack>(self) -> Option<Strips> {
+                    if const { requantises::<$vector, U>() } { Some(parts::<Requantised<U>>()) } else { None }
+                }
+            }
+
             impl floats::Visitor for Strip {
                 type Output = Strips;
 
@@ -46,6 +57,21 @@ macro_rules! compile {
             fn strips<M: Multiply<$vector>>() -> Strips {
                 let (rows, tokens) = (product::height::<$vector, M>(), M::Tiles::TOKENS);
                 Strips { rows, tokens, run: run::<M>, together: product::RUN, packing: M::PACKING }
+            }
+
+            /// Of what is met by panels alone.
+            fn parts<M: Fill<$vector>>() -> Strips {
+                let (rows, tokens) = (product::height::<$vector, M>(), M::Tiles::TOKENS);
+                Strips { rows, tokens, run: run_parts::<M>, together: 1, packing: M::PACKING }
+            }
+
+            /// # Safety
+            /// The CPU has the instructions; the rest as [`product::parts`].
+            $(#[target_feature(enable = $feature)])+
+            unsafe fn run_parts<M: Fill<$vector>>(product: &Product<'_>, strips: Range<usize>, scratch: &mut product::Scratch) {
+                in_whole_lines!();
+                // SAFETY: the caller's contract is the same.
+                unsafe { product::parts::<$vector, M>(product, strips.start, scratch, tiles::<M::Tiles>) };
             }
 
             /// # Safety
@@ -181,6 +207,11 @@ macro_rules! compile {
                     bytes.or_else(|| floats::visit(quant, Strip))
                 },
                 rounding: if <$vector as Vector>::PAIRS { Some(|_| Some(strips::<Numbers<Paired>>())) } else { None },
+                prefill: if <$vector as Vector>::REQUANTISES {
+                    Some(|quant, columns| quant::visit(quant, Prefill).flatten().filter(|_| columns.is_multiple_of(SPAN)))
+                } else {
+                    None
+                },
                 leave: |_| (),
                 finish,
                 quantise,

@@ -11,7 +11,7 @@ use kauri_device::Weight;
 
 use super::{Job, Shared, Source, strips};
 use crate::activation::{Activations, Rows, SPAN, Tile, Writer};
-use crate::detect::{Kernels, Packing, Strips};
+use crate::detect::{Kernels, Packing, Phase, Strips};
 use crate::foresight::Place;
 
 /// The product that is next and how it takes its input.
@@ -45,8 +45,13 @@ impl Ready {
 
 impl<'a> Next<'a> {
     /// A product with so many tokens, and where its input lies, if that can be packed in parts: whole spans.
-    pub fn of(kernels: Kernels, linear: &'a Linear<Weight>, tokens: usize, values: Place) -> Option<Self> {
-        let strips = strips(kernels, linear, tokens).filter(|_| tokens == 1)?;
+    pub fn of(
+        (kernels, phase): (Kernels, Phase),
+        linear: &'a Linear<Weight>,
+        tokens: usize,
+        values: Place,
+    ) -> Option<Self> {
+        let strips = strips(kernels, linear, tokens, phase).filter(|_| tokens == 1)?;
         match strips.packing {
             Packing::Bytes(_) | Packing::Brains => Some(Self { linear, strips, values }),
             Packing::Tiles(_) | Packing::Numbers | Packing::Thirds(_) => None,
@@ -54,12 +59,16 @@ impl<'a> Next<'a> {
     }
 
     /// The product behind these ones of so many tokens, if its input can be packed in parts, and how many strips of theirs are a whole span.
-    pub(super) fn behind(kernels: Kernels, tokens: usize, jobs: &[Option<Shared<'a>>]) -> Option<(Self, usize)> {
+    pub(super) fn behind(
+        (kernels, phase): (Kernels, Phase),
+        tokens: usize,
+        jobs: &[Option<Shared<'a>>],
+    ) -> Option<(Self, usize)> {
         let mut each = jobs.iter().flatten();
         let (Some(job), None) = (each.next(), each.next()) else { return None };
-        let (linear, height) = (job.then?, job.strips?.0.rows);
+        let (linear, height) = (job.then?, job.height()?);
         assert_eq!(linear.columns, job.linear.rows, "the product behind takes what this one gives");
-        let next = Self::of(kernels, linear, tokens, job.out.lies(0..tokens * linear.columns as usize))?;
+        let next = Self::of((kernels, phase), linear, tokens, job.out.lies(0..tokens * linear.columns as usize))?;
         SPAN.is_multiple_of(height).then_some((next, SPAN / height))
     }
 
@@ -91,9 +100,9 @@ impl<'a> Following<'a> {
     /// # Safety
     /// They are computed, and whole spans, or the end; no other thread uses the same ones.
     pub(super) unsafe fn pack_strips(&self, job: &Shared<'_>, strips: Range<usize>) {
-        let Some((own, _)) = job.strips else { return };
+        let Some(height) = job.height() else { return };
         let rows = job.linear.rows as usize;
-        let columns = rows.min(strips.start * own.rows)..rows.min(strips.end * own.rows);
+        let columns = rows.min(strips.start * height)..rows.min(strips.end * height);
         // SAFETY: the caller's contract is the same.
         unsafe { self.pack(columns.start, job.out.slice(columns)) };
     }

@@ -7,18 +7,19 @@ mod blocks;
 mod floats;
 mod instructions;
 mod plain;
+mod requantised;
 mod speed;
 
 use std::marker::PhantomData;
 
 use half::f16;
 use kauri_arch::{Activation, Linear};
-use kauri_device::{Matrix, Weight};
+use kauri_device::{Batch, Extent, Matrix, Weight};
 use kauri_formats::Quant;
 
 use super::{Form, Place, Scales, Sink, Unpack, scales};
 use crate::activation::{Activations, Rows, SPAN};
-use crate::detect::{Isa, Kernels, Packing};
+use crate::detect::{Isa, Kernels, Packing, Phase};
 use crate::foresight;
 use crate::matmul::{self, Group, Input, Job, Scratch, Source};
 use crate::pool::Pool;
@@ -220,14 +221,14 @@ fn activations(tokens: usize, columns: usize, random: &mut Random) -> Vec<f32> {
 
 fn multiply(kernels: Kernels, linear: &Linear<Weight>, x: &[f32], threads: usize) -> Vec<f32> {
     let tokens = x.len() / linear.columns as usize;
-    assert!(kernels.strips(linear.weight.matrix().quant, linear.columns as usize, tokens).is_some());
+    assert!(kernels.strips(linear.weight.matrix().quant, linear.columns as usize, tokens, Phase::Decode).is_some());
     let mut scratch = Scratch::new(kernels, tokens, linear.columns as usize, 0, threads);
     let mut out = vec![f32::NAN; tokens * linear.rows as usize];
     matmul::linear(
         &mut Pool::new(threads),
         &mut scratch,
         Source::Rows(x),
-        tokens,
+        (Extent::Outputs, tokens),
         &mut [Job { linear, gate: None, finish: Finish::Store, out: &mut out, then: None }],
     );
     out
@@ -468,11 +469,11 @@ fn threads_foresee_where_they_begin() {
         for tokens in [1, 8, 9] {
             let (x, mut out) = (activations(tokens, columns, random), vec![0.0; tokens * rows]);
             let (mut scratch, mut pool) = (Scratch::new(kernels, tokens, columns, 0, 2), Pool::new(2));
-            scratch.begin();
+            scratch.begin(&Batch::default());
             let finish = Finish::Gate(Activation::Silu);
             let job = Job { linear: &up, gate: Some(&gate), finish, out: &mut out, then: None };
-            matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), tokens, &mut [job]);
-            scratch.begin();
+            matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), (Extent::Outputs, tokens), &mut [job]);
+            scratch.begin(&Batch::default());
             scratch.foresee(&mut pool);
             for thread in 0..2 {
                 let places = [&gate, &up].map(|linear| {
@@ -524,7 +525,7 @@ fn strips_together_are_the_same_bits_as_in_pieces() {
                 [(Finish::Store, None), (Finish::Gate(Activation::Silu), Some(&gate))].map(|(finish, gate)| {
                     let mut out = vec![0.0; rows];
                     let job = Job { linear: &up, gate, finish, out: &mut out, then: None };
-                    matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), 1, &mut [job]);
+                    matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), (Extent::Outputs, 1), &mut [job]);
                     out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
                 })
             });
@@ -552,16 +553,16 @@ fn what_is_packed_where_it_is_made_gives_the_same_bits() {
                 let (mut held, mut out, mut other) = (vec![0.0; wide], vec![0.0; 96], vec![0.0; wide]);
                 let then = Some(&down).filter(|_| packs);
                 let job = Job { linear: &up, gate: Some(&gate), finish, out: &mut held, then };
-                matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), 1, &mut [job]);
+                matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), (Extent::Outputs, 1), &mut [job]);
                 if spoils {
                     held.fill(1.0);
                 }
                 if other_first {
                     let job = Job { linear: &up, gate: None, finish: Finish::Store, out: &mut other, then: None };
-                    matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), 1, &mut [job]);
+                    matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), (Extent::Outputs, 1), &mut [job]);
                 }
                 let job = Job { linear: &down, gate: None, finish: Finish::Store, out: &mut out, then: None };
-                matmul::linear(&mut pool, &mut scratch, Source::Rows(&held), 1, &mut [job]);
+                matmul::linear(&mut pool, &mut scratch, Source::Rows(&held), (Extent::Outputs, 1), &mut [job]);
                 out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             };
             let (expected, of_ones) = (run(1, false, false, false), run(1, false, true, false));
@@ -569,7 +570,7 @@ fn what_is_packed_where_it_is_made_gives_the_same_bits() {
             for threads in [1, 2, 5] {
                 assert!(run(threads, true, false, false) == expected, "{case}, {threads} threads");
                 // It is read where it was packed, but not behind another product.
-                let takes = kernels.strips(quant, wide, 1).expect("a kernel").packing;
+                let takes = kernels.strips(quant, wide, 1, Phase::Decode).expect("a kernel").packing;
                 let packs = matches!(takes, Packing::Bytes(_) | Packing::Brains);
                 let read = if packs { &expected } else { &of_ones };
                 assert!(run(threads, true, true, false) == *read, "{case}, {threads} threads, spoilt");

@@ -73,6 +73,8 @@ pub static KERNELS: Compiled = Compiled {
             .or_else(|| (avx512::KERNELS.strips)(quant, columns, tokens)),
     },
     rounding: Some(|columns| columns.is_multiple_of(BRAINS).then(brains::strips::<1>)),
+    // Tiles scale few sums: there is nothing to be saved.
+    prefill: None,
     split: brains::split,
     leave,
     attended_rows: attend::ROWS,

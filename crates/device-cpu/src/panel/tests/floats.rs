@@ -7,7 +7,7 @@ use kauri_formats::{Quant, Tiles};
 
 use super::blocks::Random;
 use super::{activations, for_each_isa, multiply};
-use crate::detect::{Kernels, Packing};
+use crate::detect::{Kernels, Packing, Phase};
 
 /// A matrix of random weights and the numbers that it holds.
 pub fn matrix(quant: Quant, rows: usize, columns: usize, random: &mut Random) -> (Linear<Weight>, Vec<f32>) {
@@ -159,7 +159,7 @@ fn check(kernels: Kernels, linear: &Linear<Weight>, weights: &[f32], x: &[f32]) 
     let (rows, columns) = (linear.rows as usize, linear.columns as usize);
     let out = in_any_batch(kernels, linear, x);
     let quant = linear.weight.matrix().quant;
-    let strips = kernels.strips(quant, columns, 1).expect("a kernel");
+    let strips = kernels.strips(quant, columns, 1, Phase::Decode).expect("a kernel");
     let rounds = matches!(strips.packing, Packing::Brains | Packing::Thirds(1));
     let rounded = |x: f32| if rounds { bf16::from_f32(x).to_f32() } else { x };
     for (token, x) in x.chunks_exact(columns).enumerate() {

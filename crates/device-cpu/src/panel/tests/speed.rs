@@ -43,7 +43,7 @@ fn products_speed_of(isa: Isa) {
 #[ignore = "measures, run by hand"]
 fn products_quantised() {
     let kernels = Kernels::new(Isa::best()).expect("the best that this CPU has");
-    let strips = kernels.strips(Quant::Q4_K, COLUMNS, 8).expect("a kernel");
+    let strips = kernels.strips(Quant::Q4_K, COLUMNS, 8, Phase::Decode).expect("a kernel");
     for tokens in [1, 8, 64] {
         let x = activations(tokens, COLUMNS, &mut Random(11));
         let mut packed = Activations::new(tokens * COLUMNS);
@@ -96,7 +96,7 @@ fn seconds(linear: &Linear<Weight>, (kernels, threads): (Kernels, usize), tokens
     let mut once = || {
         let start = Instant::now();
         let job = Job { linear, gate: None, finish: Finish::Store, out: &mut out, then: None };
-        matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), tokens, &mut [job]);
+        matmul::linear(&mut pool, &mut scratch, Source::Rows(&x), (Extent::Outputs, tokens), &mut [job]);
         start.elapsed().as_secs_f64()
     };
     // A core that comes from other work runs wide instructions at half its speed for some milliseconds.
