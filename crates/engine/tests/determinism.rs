@@ -1,5 +1,5 @@
 //! A token's logits are the same bits whatever is computed beside them: on any number of threads, in any batch, however the
-//! prompt is cut, from a fresh cache or a kept one. On the default model with real text, for every instruction set that the
+//! prompt is cut, from a fresh cache or one that keeps of the prompt. On the default model with real text, for every instruction set that the
 //! CPU has.
 
 mod experts;
@@ -56,17 +56,41 @@ fn batch_mates_do_not_change_a_logit() {
         let lengths: Vec<usize> = (0..SEQUENCES).map(|sequence| 1 + sequence * 17 % 43).collect();
         let texts: Vec<&[u32]> = lengths.iter().zip(0..).map(|(&length, at)| &tokens[at..][..=length]).collect();
         for (sequence, text) in texts.iter().enumerate() {
-            model.step(&[(sequence, &text[..text.len() - 1], 0, 0)]);
+            model.step(&[Part::prompt(sequence, &text[..text.len() - 1], 0, 0)]);
         }
-        let next = |sequence: usize| (sequence, &texts[sequence][lengths[sequence]..], lengths[sequence], 1);
+        let next = |sequence: usize| {
+            Part::prompt(sequence, &texts[sequence][lengths[sequence]..], lengths[sequence], 1).written()
+        };
         let alone: Vec<Vec<u32>> = (0..SEQUENCES).map(|sequence| model.step(&[next(sequence)])).collect();
         for count in 2..=SEQUENCES {
             let steps: Vec<_> = (0..count).map(next).collect();
             assert!(model.step(&steps) == alone[..count].concat(), "a batch of {count}, {setup}");
         }
-        let prompt = model.step(&[(0, texts[1], 0, texts[1].len())]);
-        let mixed = model.step(&[next(2), (0, texts[1], 0, texts[1].len()), next(3)]);
-        assert!(mixed == [&alone[2][..], &prompt, &alone[3]].concat(), "beside a prompt, {setup}");
+        let prompt = Part::prompt(0, texts[1], 0, texts[1].len());
+        let read = model.step(&[prompt]);
+        let mixed = model.step(&[next(2), prompt, next(3)]);
+        assert!(mixed == [&alone[2][..], &read, &alone[3]].concat(), "beside a prompt, {setup}");
+    });
+}
+
+/// An answer that is computed once more, as that of a sequence is that was sent back: in one step with its prompt, and cut anywhere.
+#[test]
+fn what_was_written_is_the_same_logits_when_it_is_computed_again() {
+    for_each_setup(|setup, tokens| {
+        let (mut model, prompt, end) = (setup.executor(2), 37, 60);
+        model.step(&[Part::prompt(0, &tokens[..prompt], 0, 0)]);
+        let written = |token: usize| Part::prompt(0, &tokens[token..=token], token, 1).written();
+        let written: Vec<u32> = (prompt..end).flat_map(|token| model.step(&[written(token)])).collect();
+        for cut in [0, 1, prompt - 1, prompt, prompt + 1, prompt + 8, end - 1] {
+            let part = |range: std::ops::Range<usize>| Part {
+                outputs: range.len().min(range.end.saturating_sub(prompt)),
+                prompt_end: prompt,
+                ..Part::prompt(1, &tokens[range.clone()], range.start, 0)
+            };
+            let ranges = [0..cut, cut..end].into_iter().filter(|range| !range.is_empty());
+            let again: Vec<u32> = ranges.flat_map(|range| model.step(&[part(range)])).collect();
+            assert!(again == written, "cut at {cut}, {setup}");
+        }
     });
 }
 
@@ -161,6 +185,33 @@ struct Model {
     sequence_pages: u32,
 }
 
+/// A sequence's part of a step.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    /// Its number.
+    sequence: usize,
+    /// Its new tokens.
+    tokens: &'a [u32],
+    /// How many it has in the cache.
+    cached: usize,
+    /// For how many of the last tokens logits are wanted.
+    outputs: usize,
+    /// Where its prompt ends.
+    prompt_end: usize,
+}
+
+impl<'a> Part<'a> {
+    /// Of a prompt.
+    fn prompt(sequence: usize, tokens: &'a [u32], cached: usize, outputs: usize) -> Self {
+        Self { sequence, tokens, cached, outputs, prompt_end: TOKENS }
+    }
+
+    /// Behind one.
+    fn written(self) -> Self {
+        Self { prompt_end: self.cached, ..self }
+    }
+}
+
 /// Calls `test` with every setup and the text.
 fn for_each_setup(test: impl Fn(&Setup, &[u32])) {
     static SETUPS: LazyLock<(Vec<Setup>, Vec<u32>)> = LazyLock::new(setups);
@@ -197,9 +248,15 @@ fn setups() -> (Vec<Setup>, Vec<u32>) {
     for (weights, shape, cache) in kinds {
         setups.extend(vectors().map(|isa| Setup { shape: shape.clone(), weights, cache, isa, rounding: false }));
     }
-    // Where a CPU multiplies BF16 in pairs, for what it rounds.
-    for isa in vectors().filter(|&isa| Kernels::new(isa).is_some_and(|kernels| kernels.rounding().rounds())) {
+    // Where a CPU multiplies BF16 in pairs, for what it rounds, and where it has kernels of their own for prompts.
+    let rounding = |isa| Kernels::new(isa).expect("supported, as was asked before").rounding();
+    for isa in vectors().filter(|&isa| rounding(isa).rounds()) {
         setups.push(Setup { shape: brains.clone(), weights: "BF16", cache: CacheType::F32, isa, rounding: true });
+    }
+    for isa in vectors().filter(|&isa| rounding(isa).prefills()) {
+        for (weights, shape) in [("Q4_K_M", &stored), ("experts' Q4_K_M", &mixed)] {
+            setups.push(Setup { shape: shape.clone(), weights, cache: CacheType::Q8_0, isa, rounding: true });
+        }
     }
     // The formulas take a hundred times as long, and are one loop for every type of weights.
     for (weights, mut shape) in [("Q4_K_M", stored), ("experts' Q4_K_M", mixed), ("latent Q8_0", latent)] {
@@ -248,20 +305,20 @@ impl Model {
         for (index, piece) in tokens.chunks(chunk).enumerate() {
             let start = index * chunk;
             let outputs = (start + piece.len()).saturating_sub(tokens.len() - COMPARED).min(piece.len());
-            bits.extend(self.step(&[(0, piece, start, outputs)]));
+            bits.extend(self.step(&[Part::prompt(0, piece, start, outputs)]));
         }
         bits
     }
 
-    /// One launch of some sequences: the number of each, its new tokens, how many it has in the cache, and for how many of
-    /// the last tokens logits are wanted. Gives their bits.
-    fn step(&mut self, sequences: &[(usize, &[u32], usize, usize)]) -> Vec<u32> {
+    /// One launch of some sequences. Gives the bits of the logits that are wanted.
+    fn step(&mut self, sequences: &[Part<'_>]) -> Vec<u32> {
         let mut batch = Batch::default();
-        for &(sequence, tokens, cached, outputs) in sequences {
+        for &Part { sequence, tokens, cached, outputs, prompt_end } in sequences {
             let first = sequence as u32 * self.sequence_pages;
             // Backwards, so that pages are nowhere in order.
             let pages: Vec<u32> = (first..first + self.sequence_pages).rev().collect();
             batch.push(tokens, cached as u32, &pages, sequence as u32, TOKENS as u32, outputs);
+            batch.write(prompt_end as u32);
         }
         self.executor.launch(&batch).expect("a CPU is not lost");
         let choices = vec![Choice::Logits; batch.outputs.len()];

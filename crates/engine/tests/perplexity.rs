@@ -58,6 +58,25 @@ fn activations_rounded_as_the_weights_are_cost_little() {
     assert!(rounded != numbers && (rounded / numbers - 1.0).abs() < 0.002, "{rounded}, expected {numbers} within 0.2%");
 }
 
+/// Weights rounded once more for a prompt, as is done unless single precision is asked for: no more than bytes may cost, against the same weights
+/// as numbers, for each type that is.
+#[test]
+fn weights_rounded_for_a_prompt_cost_little() {
+    let Some((stored, tokens)) = default_model() else { return };
+    let Some(rounding) = Kernels::new(Isa::best()).map(Kernels::rounding).filter(|kernels| kernels.prefills()) else {
+        return eprintln!("skipped: this CPU has no kernels of their own for prompts");
+    };
+    for quant in [Quant::Q4_K, Quant::Q5_K, Quant::Q6_K] {
+        let shape = quantised(&stored, quant, 1);
+        let numbers = perplexity(quantised(&shape, Quant::F32, 1), CacheType::F16, &tokens, CHUNKS);
+        let bytes = perplexity(shape.clone(), CacheType::F16, &tokens, CHUNKS);
+        let rounded = perplexity_with(rounding, shape, CacheType::F16, &tokens, CHUNKS);
+        let (name, cost) = (quant.name(), rounded / numbers - 1.0);
+        println!("{name}: {rounded:.3}, {bytes:.3} as stored, {numbers:.3} as numbers: {:+.3}%", 100.0 * cost);
+        assert!(rounded != bytes && cost.abs() < 0.002, "{name}: {rounded}, expected {numbers} within 0.2%");
+    }
+}
+
 /// Keys and values in bytes move the perplexity by less than 0.2%; in half bytes by more, which is what they are.
 #[test]
 fn keys_and_values_in_bytes_cost_little() {
