@@ -67,7 +67,7 @@ pub struct EngineOptions {
 
     /// Compute more exactly. On a GPU: the same tokens whoever shares a step and however a prompt is cut, as on a CPU always; slower by far.
     /// On a CPU that multiplies two BF16 numbers (AMX, AMD from Zen 4 on, Arm with bf16): what meets BF16 weights keeps single precision; half as fast with many tokens.
-    /// On one with AVX-512 and no AMX: prompts meet weights of Q4_K, Q5_K and Q6_K as they are stored, not rounded to bytes; a seventh slower.
+    /// On one with AVX-512 and no AMX: prompts meet weights of K-quants as they are stored, not rounded to bytes; a seventh slower.
     #[arg(long)]
     pub exact: bool,
 }

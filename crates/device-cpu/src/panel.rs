@@ -41,6 +41,8 @@ pub trait Unpack {
     const BYTES: usize;
     /// What is added to a value to make it an unsigned byte; zero where groups have minimums.
     const OFFSET: i32;
+    /// The largest unpacked byte, where the form says no more than what it is under.
+    const MOST: u8 = Self::Form::MOST;
     /// Whether eight blocks are read together: [`Self::meet_eight`] and [`Self::fill_eight`].
     const BY_EIGHT: bool = false;
 
@@ -63,7 +65,7 @@ pub trait Unpack {
     /// As there.
     #[inline(always)]
     unsafe fn scales<V: Vector>(_base: *const u8, _offsets: &[isize; LANES_MAX], _out: &mut impl Sink<V>) {
-        unreachable!("blocks that are met side by side")
+        unreachable!("scales that stand with what they scale")
     }
 
     /// Of one row, unpacked: vector number `index`, under eight, of the columns from `stored` on.

@@ -135,7 +135,7 @@ fn kernels_that_round_stay_near_the_reference() {
     // A product of rounded activations is off by a thousandth, but a norm of two nearly equal columns makes more of it.
     conform_fast(1, &[Quant::BF16], BYTES);
     // What a prompt's weights are rounded by is less than what its activations are.
-    conform_fast(2, &[Quant::Q4_K, Quant::Q5_K, Quant::Q6_K], BYTES);
+    conform_fast(2, &[Quant::Q2_K, Quant::Q3_K, Quant::Q4_K, Quant::Q5_K, Quant::Q6_K], BYTES);
 }
 
 /// Every second model; of the types none in F32 alone, which models that are about something else have.

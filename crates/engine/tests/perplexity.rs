@@ -66,7 +66,7 @@ fn weights_rounded_for_a_prompt_cost_little() {
     let Some(rounding) = Kernels::new(Isa::best()).map(Kernels::rounding).filter(|kernels| kernels.prefills()) else {
         return eprintln!("skipped: this CPU has no kernels of their own for prompts");
     };
-    for quant in [Quant::Q4_K, Quant::Q5_K, Quant::Q6_K] {
+    for quant in [Quant::Q2_K, Quant::Q3_K, Quant::Q4_K, Quant::Q5_K, Quant::Q6_K] {
         let shape = quantised(&stored, quant, 1);
         let numbers = perplexity(quantised(&shape, Quant::F32, 1), CacheType::F16, &tokens, CHUNKS);
         let bytes = perplexity(shape.clone(), CacheType::F16, &tokens, CHUNKS);

@@ -10,7 +10,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::{Form, Input, Sink, Unpack, columns_max, input};
+use super::{Form, Input, Scales, Sink, Unpack, columns_max, input};
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{self, Ahead, Fill, InRegisters, Panel, Part, Product, Tiles, offsets};
@@ -31,7 +31,7 @@ const CORRECTION: Correction = Correction { group: SPAN, offset: OFFSET, in_halv
 
 /// Whether weights of `U` are rounded once more for a prompt.
 pub const fn requantises<V: Vector, U: Unpack>() -> bool {
-    V::REQUANTISES && U::BY_ROWS.is_some() && U::COLUMNS == 2 * SPAN
+    V::REQUANTISES && U::COLUMNS == 2 * SPAN && !matches!(U::Form::SCALES, Scales::Numbers)
 }
 
 /// Weights as unpacked by `U`, rounded once more.
@@ -146,7 +146,7 @@ impl<V: Vector, U: Unpack> Groups<V, U> {
         // SAFETY: the caller's contract is the same.
         unsafe {
             if U::Form::MINIMUM {
-                let top = V::sub(V::mul(scale, V::float(f32::from(U::Form::MOST))), minimum);
+                let top = V::sub(V::mul(scale, V::float(f32::from(U::MOST))), minimum);
                 V::max(V::magnitude(top), V::magnitude(minimum))
             } else {
                 V::magnitude(V::mul(scale, V::float(U::OFFSET as f32)))

@@ -13,10 +13,11 @@ impl Unpack for Q2K {
     const COLUMNS: usize = 256;
     const BYTES: usize = 84;
     const OFFSET: i32 = 0;
+    const MOST: u8 = 3;
 
     #[inline(always)]
-    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
-        // SAFETY: every read lies in the block of 84 bytes, every write in the unpacked one.
+    unsafe fn scales<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
+        // SAFETY: the first 16 bytes of the block are read, and its last four.
         unsafe {
             let header = V::gather(base.add(80), offsets);
             let (scale, minimum) = (V::half_to_float::<0>(header), V::half_to_float::<1>(header));
@@ -29,6 +30,14 @@ impl Unpack for Q2K {
                 }
                 out.minimums(4 * four, minimum, V::and(V::shift_right::<4>(bytes), four_bits));
             }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn unpack<V: Vector>(base: *const u8, offsets: &[isize; 16], out: &mut impl Sink<V>) {
+        // SAFETY: every read lies in the block of 84 bytes, every write in the unpacked one.
+        unsafe {
+            Self::scales::<V>(base, offsets, out);
             two_bits::<V>(base.add(16), offsets, out);
         }
     }

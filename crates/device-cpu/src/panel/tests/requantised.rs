@@ -3,7 +3,7 @@
 use super::*;
 
 /// The types of which kernels may round weights once more.
-const TYPES: [Quant; 3] = [Quant::Q4_K, Quant::Q5_K, Quant::Q6_K];
+const TYPES: [Quant; 5] = [Quant::Q2_K, Quant::Q3_K, Quant::Q4_K, Quant::Q5_K, Quant::Q6_K];
 
 /// Calls `test` with all kernels that have a kernel of their own for prompts.
 fn for_each_prefill(mut test: impl FnMut(Kernels)) {
@@ -64,7 +64,7 @@ fn of_block<U: Unpack>(block: &[u8]) -> Vec<(f64, f64)> {
     let minimum_of = |column: usize| unpacked.minimums[column / U::Form::GROUP * LANES_MAX];
     let largest = |column: usize| {
         let (scale, minimum) = (scale_of(column), minimum_of(column));
-        let ends = if U::Form::MINIMUM { [f32::from(U::Form::MOST), 0.0] } else { [U::OFFSET as f32, 0.0] };
+        let ends = if U::Form::MINIMUM { [f32::from(U::MOST), 0.0] } else { [U::OFFSET as f32, 0.0] };
         ends.map(|end| (scale * end - minimum).abs()).into_iter().fold(0.0, f32::max)
     };
     let mut rounded = Vec::new();
