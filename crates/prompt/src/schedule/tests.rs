@@ -100,6 +100,20 @@ fn prompts_that_part_wait_no_longer_than_they_agree() {
 }
 
 #[test]
+fn a_prompt_ends_where_it_did_whatever_is_written_behind_it() {
+    let mut schedule = Schedule::new(&LIMITS);
+    let id = schedule.submit(request(&tokens(1, 10), 20), 0).unwrap();
+    for now in 0..5 {
+        step(&mut schedule, now, 7);
+    }
+    assert_eq!((schedule.tokens(id).len(), schedule.prompt_end(id)), (15, 10));
+    // Left alone and come back, it has what was written to compute again, or to find.
+    assert!(schedule.park(id) && schedule.unpark(id, 5));
+    step(&mut schedule, 6, 7);
+    assert_eq!((schedule.tokens(id).len(), schedule.prompt_end(id)), (16, 10));
+}
+
+#[test]
 fn a_salt_keeps_prefixes_apart() {
     let mut schedule = Schedule::new(&LIMITS);
     schedule.submit(request(&tokens(1, 40), 1), 0).unwrap();
