@@ -285,7 +285,7 @@ impl Kernels {
     /// The same, but that weights which are brain floating-point numbers meet activations rounded to such, as they met where the model was
     /// trained, if this CPU multiplies both: in half as many instructions, or a third with tile registers. All other floating-point weights
     /// meet activations as they are. And weights of K-quants may be rounded once more before they meet a prompt
-    /// ([`crate::panel::Requantised`]).
+    /// (`panel/requantised.rs`).
     #[must_use]
     pub fn rounding(self) -> Self {
         Self { rounding: true, ..self }

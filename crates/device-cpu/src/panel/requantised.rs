@@ -111,12 +111,14 @@ impl<V: Vector, U: Unpack> Groups<V, U> {
         unsafe {
             let mut steps = Steps { factors: [V::byte(0); GROUPS_MAX], starts: [V::byte(0); GROUPS_MAX] };
             for span in 0..const { U::COLUMNS / SPAN } {
-                let mut most = V::float(0.0);
+                let (mut most, mut none) = (V::float(0.0), V::float(0.0));
                 for group in span * each..(span + 1) * each {
                     self.scales[group] = V::mul(self.block, self.scales[group]);
                     most = V::max(most, self.largest(group));
+                    // Zero, but for what is not a number: a maximum would hide that in a broken file.
+                    none = V::mul_add(V::sub(self.scales[group], self.minimums[group]), V::float(0.0), none);
                 }
-                V::store(V::mul(most, V::float(1.0 / MOST)), scales.add(span * V::LANES));
+                V::store(V::mul_add(most, V::float(1.0 / MOST), none), scales.add(span * V::LANES));
                 // Of nothing but zeros zeros.
                 let inverse = V::div(V::float(UNITS * MOST), V::max(most, V::float(f32::MIN_POSITIVE)));
                 for group in span * each..(span + 1) * each {

@@ -132,6 +132,26 @@ fn products_of_a_prompt_equal_sums_of_what_weights_are_rounded_to() {
     });
 }
 
+/// A scale of a broken file that is no number: nothing that looks like one comes of it.
+#[test]
+fn what_is_not_a_number_stays_none() {
+    for_each_prefill(|kernels| {
+        for (quant, scale) in
+            [(Quant::Q2_K, 80), (Quant::Q3_K, 108), (Quant::Q4_K, 0), (Quant::Q4_K, 2), (Quant::Q6_K, 208)]
+        {
+            let random = &mut Random(43);
+            let mut linear = matrix(quant, 2, 512, random);
+            let matrix = linear.weight.matrix();
+            let mut data = matrix.data.to_vec();
+            data[matrix.row_bytes() + scale..][..2].copy_from_slice(&f16::NAN.to_le_bytes());
+            let Matrix { rows, columns, .. } = *matrix;
+            linear.weight = Weight::Matrix(Matrix { quant, rows, columns, data: data.into(), scales: None });
+            let out = multiply_batch(kernels, &linear, &activations(1, 512, random), &[(1, 0)], 1);
+            assert!(out[0].is_finite() && !out[1].is_finite(), "{}: {out:?}", quant.name());
+        }
+    });
+}
+
 /// Which kernel a token meets hangs on what it is to its sequence; its bits do not on who else is in the batch, on threads or on cuts.
 #[test]
 fn a_prompts_tokens_and_those_behind_it_are_the_same_bits_in_any_batch() {
