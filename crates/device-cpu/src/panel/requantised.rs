@@ -10,14 +10,14 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::{Form, Input, Scales, Sink, Unpack, columns_max, input};
+use super::meet::GROUPS_MAX;
+use super::rows::Scaled;
+use super::{Bytes, Form, Input, Scales, Sink, Unpack, columns_max, input, scales};
 use crate::activation::{self, Activations, Correction, SPAN, Tile};
 use crate::detect::Packing;
 use crate::product::{self, Ahead, Fill, InRegisters, Panel, Part, Product, Tiles, offsets};
 use crate::vector::Vector;
 
-/// Most groups of a block.
-const GROUPS_MAX: usize = 16;
 /// Groups of activations in a span.
 const GROUPS: usize = SPAN / activation::GROUP;
 /// What is added to a weight to make it an unsigned byte.
@@ -45,7 +45,7 @@ impl<V: Vector, U: Unpack> Fill<V> for Requantised<U> {
     const FILLING: usize = product::EVEN;
 
     fn row_bytes(columns: usize) -> usize {
-        columns / U::COLUMNS * U::BYTES
+        <Bytes<U> as Fill<V>>::row_bytes(columns)
     }
 
     #[inline(always)]
@@ -61,10 +61,8 @@ impl<V: Vector, U: Unpack> Fill<V> for Requantised<U> {
                 unsafe {
                     ahead.ask::<V>(each);
                     let base = stored.as_ptr().add((blocks.start + index) * U::BYTES);
-                    let mut groups = Groups::<V, U>::none();
-                    U::scales::<V>(base, &offsets, &mut groups);
                     let scales = panel.scales.as_mut_ptr().add(column / SPAN * V::LANES);
-                    let steps = groups.steps(scales);
+                    let steps = Steps::to_spans(&Scaled::<V, U>::of(base, &offsets), scales);
                     let bytes = panel.bytes.as_mut_ptr().add(column * V::LANES);
                     U::unpack::<V>(base, &offsets, &mut Place::<V, U> { steps, bytes, unpack: PhantomData });
                 }
@@ -73,60 +71,41 @@ impl<V: Vector, U: Unpack> Fill<V> for Requantised<U> {
     }
 }
 
-/// The scales and minimums of a block's groups.
-struct Groups<V: Vector, U> {
-    scales: [V::Float; GROUPS_MAX],
-    minimums: [V::Float; GROUPS_MAX],
-    block: V::Float,
-    unpack: PhantomData<U>,
-}
-
 /// What a group's bytes are multiplied by, and what is added: as [`Vector::rescaled`] takes both.
 struct Steps<V: Vector> {
     factors: [V::Bytes; GROUPS_MAX],
     starts: [V::Bytes; GROUPS_MAX],
 }
 
-impl<V: Vector, U: Unpack> Groups<V, U> {
-    /// Of no group.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `V`.
-    #[inline(always)]
-    unsafe fn none() -> Self {
-        // SAFETY: the caller's contract is the same.
-        let none = unsafe { V::float(0.0) };
-        Self { scales: [none; GROUPS_MAX], minimums: [none; GROUPS_MAX], block: none, unpack: PhantomData }
-    }
-
+impl<V: Vector> Steps<V> {
     /// What takes the bytes of each group to the scale of its span, which is stored: (spans, lanes).
     ///
     /// # Safety
     /// There is room for the scales of the block's spans; the CPU has the instructions of `V`.
     #[inline(always)]
-    unsafe fn steps(&mut self, scales: *mut f32) -> Steps<V> {
+    unsafe fn to_spans<U: Unpack>(of: &Scaled<V, U>, to: *mut f32) -> Self {
+        const { assert!(!requantises::<V, U>() || matches!(scales::<V, U::Form>(), Scales::Numbers), "with the block's") };
         const { assert!(U::COLUMNS / U::Form::GROUP <= GROUPS_MAX, "room for every group") };
         let each = const { SPAN / U::Form::GROUP };
         // SAFETY: the caller's contract is the same.
         unsafe {
-            let mut steps = Steps { factors: [V::byte(0); GROUPS_MAX], starts: [V::byte(0); GROUPS_MAX] };
+            let mut steps = Self { factors: [V::byte(0); GROUPS_MAX], starts: [V::byte(0); GROUPS_MAX] };
             for span in 0..const { U::COLUMNS / SPAN } {
                 let (mut most, mut none) = (V::float(0.0), V::float(0.0));
                 for group in span * each..(span + 1) * each {
-                    self.scales[group] = V::mul(self.block, self.scales[group]);
-                    most = V::max(most, self.largest(group));
+                    most = V::max(most, largest(of, group));
                     // Zero, but for what is not a number: a maximum would hide that in a broken file.
-                    none = V::mul_add(V::sub(self.scales[group], self.minimums[group]), V::float(0.0), none);
+                    none = V::mul_add(V::sub(of.scales[group], of.minimums[group]), V::float(0.0), none);
                 }
-                V::store(V::mul_add(most, V::float(1.0 / MOST), none), scales.add(span * V::LANES));
+                V::store(V::mul_add(most, V::float(1.0 / MOST), none), to.add(span * V::LANES));
                 // Of nothing but zeros zeros.
                 let inverse = V::div(V::float(UNITS * MOST), V::max(most, V::float(f32::MIN_POSITIVE)));
                 for group in span * each..(span + 1) * each {
-                    let factor = V::round(V::mul(self.scales[group], inverse));
+                    let factor = V::round(V::mul(of.scales[group], inverse));
                     // Halves are added, so that what is cut off rounds.
                     let middle = V::float(UNITS * (OFFSET as f32 + 0.5));
                     let start = if U::Form::MINIMUM {
-                        V::sub_mul(self.minimums[group], inverse, middle)
+                        V::sub_mul(of.minimums[group], inverse, middle)
                     } else {
                         V::sub_mul(factor, V::float(U::OFFSET as f32), middle)
                     };
@@ -137,43 +116,23 @@ impl<V: Vector, U: Unpack> Groups<V, U> {
             steps
         }
     }
-
-    /// The largest magnitude that a weight of a group can have, whose scale is that of the block, too.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `V`.
-    #[inline(always)]
-    unsafe fn largest(&self, group: usize) -> V::Float {
-        let (scale, minimum) = (self.scales[group], self.minimums[group]);
-        // SAFETY: the caller's contract is the same.
-        unsafe {
-            if U::Form::MINIMUM {
-                let top = V::sub(V::mul(scale, V::float(f32::from(U::MOST))), minimum);
-                V::max(V::magnitude(top), V::magnitude(minimum))
-            } else {
-                V::magnitude(V::mul(scale, V::float(U::OFFSET as f32)))
-            }
-        }
-    }
 }
 
-impl<V: Vector, U: Unpack> Sink<V> for Groups<V, U> {
-    #[inline(always)]
-    unsafe fn columns(&mut self, _: usize, _: V::Bytes) {}
-
-    #[inline(always)]
-    unsafe fn scale(&mut self, group: usize, scale: V::Float) {
-        self.scales[group] = scale;
-    }
-
-    #[inline(always)]
-    unsafe fn block_scale(&mut self, scale: V::Float) {
-        self.block = scale;
-    }
-
-    #[inline(always)]
-    unsafe fn minimum(&mut self, group: usize, minimum: V::Float) {
-        self.minimums[group] = minimum;
+/// The largest magnitude that a weight of a group can have.
+///
+/// # Safety
+/// The CPU has the instructions of `V`.
+#[inline(always)]
+unsafe fn largest<V: Vector, U: Unpack>(of: &Scaled<V, U>, group: usize) -> V::Float {
+    let (scale, minimum) = (of.scales[group], of.minimums[group]);
+    // SAFETY: the caller's contract is the same.
+    unsafe {
+        if U::Form::MINIMUM {
+            let top = V::sub(V::mul(scale, V::float(f32::from(U::MOST))), minimum);
+            V::max(V::magnitude(top), V::magnitude(minimum))
+        } else {
+            V::magnitude(V::mul(scale, V::float(U::OFFSET as f32)))
+        }
     }
 }
 

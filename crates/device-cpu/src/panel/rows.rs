@@ -211,12 +211,29 @@ unsafe fn turn_blocks<V: Vector, U: Unpack>(
     }
 }
 
-/// The scales and minimums of a block.
-struct Scaled<V: Vector, U> {
-    scales: [V::Float; GROUPS_MAX],
-    minimums: [V::Float; GROUPS_MAX],
+/// The scales and minimums of a block's groups: numbers [with that of the block](scale_in) where products take them so.
+pub(super) struct Scaled<V: Vector, U> {
+    pub(super) scales: [V::Float; GROUPS_MAX],
+    pub(super) minimums: [V::Float; GROUPS_MAX],
     block: V::Float,
     unpack: PhantomData<U>,
+}
+
+impl<V: Vector, U: Unpack> Scaled<V, U> {
+    /// Those of the block at `base + offsets[row]` of every row.
+    ///
+    /// # Safety
+    /// As [`Unpack::scales`].
+    #[inline(always)]
+    pub(super) unsafe fn of(base: *const u8, offsets: &[isize; LANES_MAX]) -> Self {
+        // SAFETY: the caller's contract is the same.
+        unsafe {
+            let none = [V::float(0.0); GROUPS_MAX];
+            let mut scaled = Self { scales: none, minimums: none, block: V::float(1.0), unpack: PhantomData };
+            U::scales::<V>(base, offsets, &mut scaled);
+            scaled
+        }
+    }
 }
 
 impl<V: Vector, U: Unpack> Sink<V> for Scaled<V, U> {
@@ -259,14 +276,7 @@ unsafe fn turn<V: Vector, U: Unpack>(
     const { assert!(!meets::<V, U>() || !matches!(minimums::<V, U::Form>(), Minimums::InPairs), "their minimums") };
     // SAFETY: the caller's contract is the same; what is asked for may lie anywhere.
     unsafe {
-        let none = V::float(0.0);
-        let mut scaled = Scaled::<V, U> {
-            scales: [none; GROUPS_MAX],
-            minimums: [none; GROUPS_MAX],
-            block: V::float(1.0),
-            unpack: PhantomData,
-        };
-        U::scales::<V>(base, &crate::product::offsets_of_whole::<V>(row_bytes, 0), &mut scaled);
+        let scaled = Scaled::<V, U>::of(base, &crate::product::offsets_of_whole::<V>(row_bytes, 0));
         // Both written out: with places that are known scales stay out of memory.
         written_out!(span in [0, 1] {
             if span < spans {

@@ -245,19 +245,29 @@ fn check_product(kernels: Kernels, linear: &Linear<Weight>, x: &[f32]) {
     for row in 0..matrix.rows {
         matrix.quant.dequantise(matrix.row(row), &mut weights);
         for (token, x) in x.chunks_exact(columns).enumerate() {
-            let products = || weights.iter().zip(x).map(|(weight, x)| f64::from(*weight) * x);
-            let sum = products().sum::<f64>() + f64::from(bias[row]);
-            // Of the sum of magnitudes: a hundred roundings of partial sums, far below one part in 127 of a code.
-            let tolerance = 1e-5 * (products().map(f64::abs).sum::<f64>() + f64::from(bias[row].abs()));
-            let found = f64::from(out[token * matrix.rows + row]);
-            assert!(
-                (found - sum).abs() <= tolerance,
-                "{} {}x{columns}, row {row}, token {token}: {found}, expected {sum} within {tolerance:e}",
-                matrix.quant.name(),
-                matrix.rows
-            );
+            let products = weights.iter().zip(x).map(|(weight, x)| f64::from(*weight) * x);
+            check_sum(matrix, (row, token), products, bias[row], out[token * matrix.rows + row]);
         }
     }
+}
+
+/// Holds an output against the sum of its products and its bias.
+fn check_sum(
+    Matrix { quant, rows, columns, .. }: &Matrix,
+    (row, token): (usize, usize),
+    products: impl Iterator<Item = f64> + Clone,
+    bias: f32,
+    found: f32,
+) {
+    let (found, bias) = (f64::from(found), f64::from(bias));
+    let sum = products.clone().sum::<f64>() + bias;
+    // Of the sum of magnitudes: a hundred roundings of partial sums, far below one part in 127 of a code.
+    let tolerance = 1e-5 * (products.map(f64::abs).sum::<f64>() + bias.abs());
+    assert!(
+        (found - sum).abs() <= tolerance,
+        "{} {rows}x{columns}, row {row}, token {token}: {found}, expected {sum} within {tolerance:e}",
+        quant.name(),
+    );
 }
 
 /// Activations as the kernels see them.

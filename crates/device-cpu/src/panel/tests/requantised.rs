@@ -100,17 +100,8 @@ fn check_prompt(kernels: Kernels, linear: &Linear<Weight>, x: &[f32]) {
             assert!(error <= most + 1e-12, "{}, column {column}: {weight} for {stored}", matrix.quant.name());
         }
         for (token, x) in x.chunks_exact(columns).enumerate() {
-            let products = || weights.iter().zip(x).map(|((weight, _), x)| weight * x);
-            let sum = products().sum::<f64>() + f64::from(bias[row]);
-            // A start may fall to either side of a half: in one weight of some hundred thousand, by one step.
-            let tolerance = 1e-5 * (products().map(f64::abs).sum::<f64>() + f64::from(bias[row].abs()));
-            let found = f64::from(out[token * matrix.rows + row]);
-            assert!(
-                (found - sum).abs() <= tolerance,
-                "{} {}x{columns}, row {row}, token {token}: {found}, expected {sum} within {tolerance:e}",
-                matrix.quant.name(),
-                matrix.rows
-            );
+            let products = weights.iter().zip(x).map(|((weight, _), x)| weight * x);
+            check_sum(matrix, (row, token), products, bias[row], out[token * matrix.rows + row]);
         }
     }
 }
