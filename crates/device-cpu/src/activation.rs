@@ -504,7 +504,8 @@ impl Quantiser<'_> {
         RowPlace { start, slot: token - tile.token, width: tile.width, doubled: self.doubled }
     }
 
-    /// Keeps the scale of a span whose largest magnitude is `most`; gives what its values are multiplied by.
+    /// Keeps the scale of a span whose largest magnitude is `most`; gives what its values are multiplied by. Where that is infinity, which stands
+    /// for a value that is no number, too, the scale is none, so that no product with the row is: what a broken file gives must show.
     ///
     /// # Safety
     /// No other use of the same one.
@@ -512,7 +513,7 @@ impl Quantiser<'_> {
     unsafe fn scale(&self, tile: Tile, token: usize, span: usize, most: f32) -> f32 {
         let at = tile.token * self.columns.div_ceil(SPAN) + span * tile.width + token - tile.token;
         // SAFETY: the scale is in use once by the caller's word.
-        unsafe { self.scales.slice(at..at + 1)[0] = most / 127.0 };
+        unsafe { self.scales.slice(at..at + 1)[0] = if most < f32::INFINITY { most / 127.0 } else { f32::NAN } };
         if most > 0.0 { 127.0 / most } else { 0.0 }
     }
 
@@ -584,7 +585,8 @@ impl Quantiser<'_> {
         assert!(start.is_multiple_of(SPAN) && start + x.len() <= self.columns, "whole spans of the row");
         let row = self.row(tile, token);
         for (span, x) in (start / SPAN..).zip(x.chunks(SPAN)) {
-            let most = x.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+            let magnitude = |x: &f32| if x.is_nan() { f32::INFINITY } else { x.abs() };
+            let most = x.iter().map(magnitude).fold(0.0, f32::max);
             // SAFETY: the row is in use once by the caller's word.
             let inverse = unsafe { self.scale(tile, token, span, most) };
             let mut sums = [[0; SPAN / HALF]; 2];
@@ -626,10 +628,11 @@ impl Quantiser<'_> {
                     for (span, x) in x.chunks(SPAN).enumerate() {
                         for at in (0..x.len()).step_by(V::LANES) {
                             let value = V::load(x.as_ptr().add(at));
-                            most[span] = V::max(V::magnitude(value), most[span]);
+                            most[span] = V::larger_magnitude(V::magnitude(value), most[span]);
                         }
                     }
-                    *mosts = V::mosts(most);
+                    // Infinity instead of what is no number, which the largest lane would pass over.
+                    *mosts = V::mosts(most.map(|most| V::min(most, V::float(f32::INFINITY))));
                 }
                 for (span, x) in x.chunks(SPAN).enumerate() {
                     let inverse = V::float(self.scale(tile, token, first + span, mosts[span]));

@@ -94,6 +94,8 @@ pub unsafe trait Vector: Copy {
     unsafe fn div(a: Self::Float, b: Self::Float) -> Self::Float;
     /// Without its sign.
     unsafe fn magnitude(a: Self::Float) -> Self::Float;
+    /// The larger of two numbers without a sign; what is no number is larger than all that are.
+    unsafe fn larger_magnitude(a: Self::Float, b: Self::Float) -> Self::Float;
     /// The larger; the second where the first is not a number.
     unsafe fn max(a: Self::Float, b: Self::Float) -> Self::Float;
     /// The smaller; the second where the first is not a number.

@@ -12,12 +12,12 @@ use std::arch::aarch64::{
     vandq_u8, vandq_u32, vbicq_u32, vbslq_f32, vcgeq_s32, vcgtq_f32, vcleq_s32, vcltq_f32, vcombine_s8, vcombine_s16,
     vcombine_u8, vcombine_u16, vcvt_f32_f16, vcvtnq_s32_f32, vcvtq_f32_s32, vcvtq_f32_u32, vdivq_f32, vdupq_n_f32,
     vdupq_n_s32, vdupq_n_u8, vdupq_n_u32, veorq_u8, vfmaq_f32, vfmsq_f32, vget_lane_u32, vld1_u8, vld1q_s32, vld1q_u8,
-    vld1q_u32, vmaxvq_f32, vmovn_u32, vmulq_f32, vorrq_u8, vqmovn_s16, vqmovn_s32, vqmovn_u16, vqmovun_s32, vqtbl1q_u8,
-    vreinterpret_f16_u16, vreinterpret_u32_u8, vreinterpretq_f32_s32, vreinterpretq_f32_u8, vreinterpretq_f32_u32,
-    vreinterpretq_s32_u32, vreinterpretq_u8_s8, vreinterpretq_u8_u32, vreinterpretq_u8_u64, vreinterpretq_u32_f32,
-    vreinterpretq_u32_u8, vreinterpretq_u64_u32, vrndnq_f32, vshll_n_u16, vshlq_n_s32, vshlq_n_u32, vshlq_u32,
-    vshrn_n_u32, vshrq_n_s32, vshrq_n_u32, vsubq_f32, vsubq_s32, vtrn1q_u32, vtrn1q_u64, vtrn2q_u32, vtrn2q_u64,
-    vtstq_u8, vuzp1q_s32, vuzp2q_s32, vzip1q_s32, vzip1q_u32, vzip2q_u32,
+    vld1q_u32, vmaxq_u32, vmaxvq_f32, vmovn_u32, vmulq_f32, vorrq_u8, vqmovn_s16, vqmovn_s32, vqmovn_u16, vqmovun_s32,
+    vqtbl1q_u8, vreinterpret_f16_u16, vreinterpret_u32_u8, vreinterpretq_f32_s32, vreinterpretq_f32_u8,
+    vreinterpretq_f32_u32, vreinterpretq_s32_u32, vreinterpretq_u8_s8, vreinterpretq_u8_u32, vreinterpretq_u8_u64,
+    vreinterpretq_u32_f32, vreinterpretq_u32_u8, vreinterpretq_u64_u32, vrndnq_f32, vshll_n_u16, vshlq_n_s32,
+    vshlq_n_u32, vshlq_u32, vshrn_n_u32, vshrq_n_s32, vshrq_n_u32, vsubq_f32, vsubq_s32, vtrn1q_u32, vtrn1q_u64,
+    vtrn2q_u32, vtrn2q_u64, vtstq_u8, vuzp1q_s32, vuzp2q_s32, vzip1q_s32, vzip1q_u32, vzip2q_u32,
 };
 use std::arch::asm;
 
@@ -108,6 +108,11 @@ unsafe impl<const MATRICES: bool> Vector for Neon<MATRICES> {
     #[inline(always)]
     unsafe fn magnitude(a: float32x4_t) -> float32x4_t {
         vabsq_f32(a)
+    }
+
+    #[inline(always)]
+    unsafe fn larger_magnitude(a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        vreinterpretq_f32_u32(vmaxq_u32(vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b)))
     }
 
     #[inline(always)]

@@ -437,6 +437,32 @@ fn a_token_among_few_is_the_same_bits_as_alone() {
     });
 }
 
+/// An activation that is no number, or no finite one: nothing that looks like a number comes of it, and nothing changes for other tokens.
+#[test]
+fn an_activation_that_is_no_number_is_in_every_output() {
+    let (rows, columns, tokens) = (37, 1280, 11);
+    for_each_isa(|kernels| {
+        for quant in types() {
+            let random = &mut Random(47);
+            let linear = matrix(quant, rows, columns, random);
+            let x = activations(tokens, columns, random);
+            let sound = multiply(kernels, &linear, &x, 1);
+            for (broken, column) in [(0, 0), (1, 255), (4, 700), (10, 1279)] {
+                let mut x = x.clone();
+                x[broken * columns + column] = if column == 700 { f32::NEG_INFINITY } else { f32::NAN };
+                let found = multiply(kernels, &linear, &x, 1);
+                for (token, (found, sound)) in found.chunks(rows).zip(sound.chunks(rows)).enumerate() {
+                    let is_right = match token == broken {
+                        true => found.iter().all(|value| value.is_nan()),
+                        false => found.iter().zip(sound).all(|(found, sound)| found.to_bits() == sound.to_bits()),
+                    };
+                    assert!(is_right, "{} {}, token {token} of {broken}", kernels.isa().name(), quant.name());
+                }
+            }
+        }
+    });
+}
+
 /// Groups of far fewer rows than they have on average, by which kernels are chosen, and of more.
 #[test]
 fn a_row_in_a_group_is_the_same_bits_as_alone() {

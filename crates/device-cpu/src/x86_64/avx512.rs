@@ -11,19 +11,20 @@ use std::arch::x86_64::{
     _MM_FROUND_TO_NEAREST_INT, _MM_HINT_NTA, _MM_HINT_T1, _mm_cvtsi32_si128, _mm_insert_epi32, _mm_loadu_si128,
     _mm_prefetch, _mm_setzero_si128, _mm_storeu_ps, _mm_storeu_si128, _mm256_castsi128_si256, _mm256_inserti128_si256,
     _mm256_loadu_si256, _mm256_storeu_si256, _mm512_abs_ps, _mm512_add_epi16, _mm512_add_epi32, _mm512_add_ps,
-    _mm512_and_si512, _mm512_andnot_si512, _mm512_broadcast_i32x4, _mm512_castps512_ps128, _mm512_castsi128_si512,
-    _mm512_castsi256_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_epi16, _mm512_cvtepi32_ps,
-    _mm512_cvtepi64_epi32, _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh, _mm512_cvtph_ps, _mm512_cvtps_epi32,
-    _mm512_cvtps_ph, _mm512_cvtusepi32_epi8, _mm512_div_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32,
-    _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4, _mm512_inserti64x4, _mm512_loadu_ps,
-    _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_maskz_mov_ps, _mm512_maskz_set1_epi8, _mm512_max_ps,
-    _mm512_min_ps, _mm512_mul_ps, _mm512_mullo_epi16, _mm512_or_si512, _mm512_packs_epi16, _mm512_packs_epi32,
-    _mm512_permute_ps, _mm512_permutexvar_epi32, _mm512_permutexvar_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps,
-    _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_epi8, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_set4_epi32, _mm512_setr_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_f32x4,
-    _mm512_shuffle_i32x4, _mm512_slli_epi32, _mm512_srli_epi16, _mm512_srli_epi32, _mm512_storeu_ps,
-    _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps, _mm512_ternarylogic_epi32, _mm512_test_epi8_mask,
-    _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
+    _mm512_and_si512, _mm512_andnot_si512, _mm512_broadcast_i32x4, _mm512_castps_si512, _mm512_castps512_ps128,
+    _mm512_castsi128_si512, _mm512_castsi256_si512, _mm512_castsi512_ps, _mm512_cmp_ps_mask, _mm512_cvtepi32_epi16,
+    _mm512_cvtepi32_ps, _mm512_cvtepi64_epi32, _mm512_cvtepu16_epi32, _mm512_cvtneps_pbh, _mm512_cvtph_ps,
+    _mm512_cvtps_epi32, _mm512_cvtps_ph, _mm512_cvtusepi32_epi8, _mm512_div_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32,
+    _mm512_dpwssd_epi32, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_i32gather_epi32, _mm512_inserti32x4,
+    _mm512_inserti64x4, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_blend_ps, _mm512_maskz_mov_ps,
+    _mm512_maskz_set1_epi8, _mm512_max_epi32, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_mullo_epi16,
+    _mm512_or_si512, _mm512_packs_epi16, _mm512_packs_epi32, _mm512_permute_ps, _mm512_permutexvar_epi32,
+    _mm512_permutexvar_ps, _mm512_reduce_add_ps, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_scalef_ps,
+    _mm512_set1_epi8, _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_ps, _mm512_set4_epi32, _mm512_setr_epi32,
+    _mm512_setzero_si512, _mm512_shuffle_epi8, _mm512_shuffle_f32x4, _mm512_shuffle_i32x4, _mm512_slli_epi32,
+    _mm512_srli_epi16, _mm512_srli_epi32, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_epi32, _mm512_sub_ps,
+    _mm512_ternarylogic_epi32, _mm512_test_epi8_mask, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi32, _mm512_unpacklo_epi64, _mm512_xor_si512,
 };
 use std::marker::PhantomData;
 use std::mem::transmute;
@@ -182,6 +183,11 @@ unsafe impl<R: Reads, const WHOLE: bool> Vector for Avx512<R, WHOLE> {
     #[inline(always)]
     unsafe fn magnitude(a: __m512) -> __m512 {
         _mm512_abs_ps(a)
+    }
+
+    #[inline(always)]
+    unsafe fn larger_magnitude(a: __m512, b: __m512) -> __m512 {
+        _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)))
     }
 
     #[inline(always)]

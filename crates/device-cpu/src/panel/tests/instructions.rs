@@ -98,6 +98,7 @@ unsafe fn numbers<V: Vector>(input: &Input, results: &mut Results) {
         results.float::<V>("add", V::add(a, b));
         results.float::<V>("sub", V::sub(a, b));
         results.float::<V>("div", V::div(a, b));
+        results.float::<V>("larger_magnitude", V::larger_magnitude(V::magnitude(a), V::magnitude(b)));
         results.float::<V>("max", V::max(a, b));
         results.float::<V>("min", V::min(a, b));
         results.float::<V>("round", V::round(a));

@@ -112,6 +112,10 @@ unsafe impl Vector for Plain {
         a.map(f32::abs)
     }
 
+    unsafe fn larger_magnitude(a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        from_fn(|lane| if a[lane] >= b[lane] || a[lane].is_nan() { a[lane] } else { b[lane] })
+    }
+
     unsafe fn max(a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         from_fn(|lane| if a[lane] > b[lane] { a[lane] } else { b[lane] })
     }
