@@ -397,7 +397,8 @@ impl Stored for bf16 {
 pub unsafe fn exp<V: Vector>(x: V::Float) -> V::Float {
     // SAFETY: arithmetic on values, under the caller's contract.
     unsafe {
-        let x = V::min(V::max(x, V::float(-87.3)), V::float(88.0));
+        // In this order what is no number stays none.
+        let x = V::min(V::float(88.0), V::max(V::float(-87.3), x));
         let n = V::round(V::mul(x, V::float(std::f32::consts::LOG2_E)));
         let r = V::sub_mul(n, V::float(0.693_359_4), x);
         let r = V::sub_mul(n, V::float(-2.121_944_4e-4), r);

@@ -51,6 +51,8 @@ pub struct Scratch {
     pub(super) most: [[f32; SIDE]; ROWS],
     /// What a step of each group's weights stands for.
     steps: [[f32; SIDE]; ROWS],
+    /// What each row's sums of weights begin with: zero, or no number where a value of its query is none.
+    pub(super) begin: [f32; ROWS],
 }
 
 impl Scratch {
@@ -64,6 +66,7 @@ impl Scratch {
             weights: vec![0; 3 * ROWS * SEGMENT],
             most: [[f32::NEG_INFINITY; SIDE]; ROWS],
             steps: [[0.0; SIDE]; ROWS],
+            begin: [0.0; ROWS],
         }
     }
 }
@@ -84,6 +87,7 @@ pub unsafe fn prepare<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut sup
     let mut room = [0.0; PART];
     for row in 0..tile.rows.len() {
         let query = task.query(tile, tile.rows.start + row);
+        scratch.begin[row] = 0.0;
         for number in 0..blocks.div_ceil(BLOCKS) {
             let values = part(query, number, &mut room);
             let (first, count) = (row * blocks + number * BLOCKS, BLOCKS.min(blocks - number * BLOCKS));
@@ -91,7 +95,10 @@ pub unsafe fn prepare<V: Vector>(task: &Task<'_>, tile: &Tile, scratch: &mut sup
             unsafe {
                 let mut inverses = [0.0; BLOCKS];
                 for (block, (least, most)) in Vectors::<V>::extremes(values).into_iter().enumerate().take(count) {
-                    let most = most.max(-least);
+                    let mut most = most.max(-least);
+                    if most == f32::INFINITY {
+                        (most, scratch.begin[row]) = (0.0, f32::NAN);
+                    }
                     scratch.scales[first + block] = most / 127.0 * scale;
                     inverses[block] = if most > 0.0 { 127.0 / most } else { 0.0 };
                 }
@@ -453,7 +460,7 @@ unsafe fn soften<V: Vector>(row: usize, groups: &[Group], scratch: &mut super::S
             }
             total = V::mul_add(sum, V::float(steps[group.number]), total);
         }
-        scratch.part.softmax.sums[row] = V::sum(total);
+        scratch.part.softmax.sums[row] = scratch.bytes.begin[row] + V::sum(total);
     }
 }
 

@@ -412,6 +412,52 @@ fn old_places_do_not_matter() {
     }
 }
 
+/// A query, key or value that is no number, among bytes no finite one: nothing that looks like a number comes of it, in no row that sees it. Among
+/// bytes, nothing changes for others.
+#[test]
+fn what_is_no_number_is_in_every_row_that_sees_it() {
+    let (tokens, broken) = (67, 40);
+    for (cache, kernels) in TYPES.into_iter().flat_map(|cache| all_kernels().into_iter().map(move |of| (cache, of))) {
+        for (part, head_dim, value) in [
+            ("query", 32, f32::NAN),
+            ("query", 160, f32::INFINITY),
+            ("key", 32, f32::NAN),
+            ("key", 160, f32::NEG_INFINITY),
+            ("value", 32, f32::NAN),
+            ("value", 160, f32::INFINITY),
+        ] {
+            let of_bytes = matches!(cache, CacheType::Q8_0 | CacheType::Q4_0);
+            let value = if of_bytes { value } else { f32::NAN };
+            let mut case = Case::new(cache, [4, 2, head_dim], tokens);
+            let sound = Bench::new(&case, kernels, 2).run(&[]);
+            let (values, heads) = match part {
+                "query" => (&mut case.queries, 4),
+                "key" => (&mut case.keys, 2),
+                _ => (&mut case.values, 2),
+            };
+            // The last value of the second head, and so of one query's or of two queries' rows.
+            values[(broken * heads + 2) * head_dim - 1] = value;
+            for pieces in [&[][..], &[5, 1, 33, 1]] {
+                let found = Bench::new(&case, kernels, 2).run(pieces);
+                for (row, (found, sound)) in found.chunks(head_dim).zip(sound.chunks(head_dim)).enumerate() {
+                    let (token, head) = (row / 4, row % 4);
+                    let name = format!("{cache:?} on {}, {part}, token {token}, head {head}", kernels.isa().name());
+                    let sees = match part {
+                        "query" => token == broken && head == 1,
+                        _ => token >= broken && head >= 2,
+                    };
+                    if sees {
+                        assert!(found.iter().any(|value| value.is_nan()), "{name}: {found:?}");
+                    } else if of_bytes {
+                        let same = found.iter().zip(sound).all(|(found, sound)| found.to_bits() == sound.to_bits());
+                        assert!(same, "{name}: {found:?} for {sound:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn an_empty_batch_is_no_work() {
     for cache in TYPES {

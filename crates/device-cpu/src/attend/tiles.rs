@@ -473,7 +473,7 @@ unsafe fn weigh(row: usize, groups: &[Group], scratch: &mut super::Scratch, cach
             _mm512_storeu_si512(std::ptr::from_mut(&mut lower[number]).cast(), low);
         }
         let sums = _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3]));
-        scratch.part.softmax.sums[row] = _mm512_reduce_add_ps(sums);
+        scratch.part.softmax.sums[row] = scratch.bytes.begin[row] + _mm512_reduce_add_ps(sums);
     }
 }
 

@@ -421,9 +421,10 @@ impl Bytes<&mut [u8], &mut [f16], &mut [f32]> {
                 }
             }
             // At least as much as has a finite inverse.
-            let step = P::value_step(least, most).max(1e-37);
+            let step = if most < f32::INFINITY { P::value_step(least, most).max(1e-37) } else { 1.0 };
             inverses[index] = 1.0 / step;
-            (self.logarithms[side + index], self.inverses[side + index]) = (step.log2(), 1.0 / step);
+            (self.logarithms[side + index], self.inverses[side + index]) =
+                (step.log2(), if most < f32::INFINITY { 1.0 / step } else { f32::NAN });
         }
         for number in 0..parts {
             let mut scales = [[0.0; SIDE]; BLOCKS];
@@ -433,7 +434,11 @@ impl Bytes<&mut [u8], &mut [f16], &mut [f32]> {
                     let key = part(new.key(token), number, room);
                     let mut inverses_of_key = [0.0; BLOCKS];
                     for (block, (least, most)) in R::extremes(key).into_iter().enumerate() {
-                        let step = P::key_step(least, most);
+                        let mut step = P::key_step(least, most);
+                        if most == f32::INFINITY {
+                            // What sees the token has no sum of weights then.
+                            (step, self.inverses[side + index]) = (0.0, f32::NAN);
+                        }
                         scales[block][index] = step;
                         inverses_of_key[block] = if step == 0.0 { 0.0 } else { 1.0 / step };
                     }
@@ -541,9 +546,12 @@ pub fn part<'a>(head: &'a [f32], number: usize, room: &'a mut [f32; PART]) -> &'
     room
 }
 
+/// The [extremes](Rounding::extremes) of values of which one is not finite.
+const NOT_FINITE: (f32, f32) = (f32::NEG_INFINITY, f32::INFINITY);
+
 /// How values are rounded to steps: one definition, and the same in vectors.
 pub trait Rounding {
-    /// The smallest and the largest of the values of each block and zero.
+    /// The smallest and the largest of the values of each block and zero; infinite where one of all values is not finite, or no number.
     ///
     /// # Safety
     /// The CPU has the instructions that the implementing type stands for.
@@ -571,7 +579,10 @@ pub struct Formula;
 
 impl Rounding for Formula {
     unsafe fn extremes(values: &[f32; PART]) -> [(f32, f32); BLOCKS] {
-        let mut extremes = [(0.0, 0.0); BLOCKS];
+        let mut extremes = [NOT_FINITE; BLOCKS];
+        if values.iter().any(|value| !value.is_finite()) {
+            return extremes;
+        }
         for (extremes, values) in extremes.iter_mut().zip(values.as_chunks::<BLOCK>().0) {
             *extremes =
                 values.iter().fold((0.0f32, 0.0f32), |(least, most), &value| (least.min(value), most.max(value)));
@@ -599,12 +610,18 @@ impl<V: Vector> Rounding for Vectors<V> {
         // SAFETY: vectors lie inside a block, which is a whole number of them; the caller has the instructions.
         unsafe {
             let (mut most, mut least) = ([V::float(0.0); BLOCKS], [V::float(0.0); BLOCKS]);
+            // The largest passes over what is no number; a product with zero is none then, and none of infinity.
+            let mut zero = V::float(0.0);
             for block in 0..BLOCKS {
                 for at in (0..BLOCK).step_by(V::LANES) {
                     let value = V::load(values.as_ptr().add(block * BLOCK + at));
                     most[block] = V::max(value, most[block]);
                     least[block] = V::max(V::sub(V::float(0.0), value), least[block]);
+                    zero = V::mul_add(value, V::float(0.0), zero);
                 }
+            }
+            if V::sum(zero) != 0.0 {
+                return [NOT_FINITE; BLOCKS];
             }
             let (most, least) = (V::mosts(most), V::mosts(least));
             let mut extremes = [(0.0, 0.0); BLOCKS];

@@ -452,9 +452,10 @@ fn an_activation_that_is_no_number_is_in_every_output() {
                 x[broken * columns + column] = if column == 700 { f32::NEG_INFINITY } else { f32::NAN };
                 let found = multiply(kernels, &linear, &x, 1);
                 for (token, (found, sound)) in found.chunks(rows).zip(sound.chunks(rows)).enumerate() {
-                    let is_right = match token == broken {
-                        true => found.iter().all(|value| value.is_nan()),
-                        false => found.iter().zip(sound).all(|(found, sound)| found.to_bits() == sound.to_bits()),
+                    let is_right = if token == broken {
+                        found.iter().all(|value| value.is_nan())
+                    } else {
+                        found.iter().zip(sound).all(|(found, sound)| found.to_bits() == sound.to_bits())
                     };
                     assert!(is_right, "{} {}, token {token} of {broken}", kernels.isa().name(), quant.name());
                 }
