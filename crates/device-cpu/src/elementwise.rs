@@ -89,7 +89,7 @@ pub unsafe fn curve<V: Vector>(activation: Activation, x: V::Float) -> V::Float 
                 V::load(lanes.as_ptr())
             }
             Activation::ReluSquared => {
-                let x = V::max(x, zero);
+                let x = V::max(zero, x);
                 V::mul(x, x)
             }
             Activation::Sigmoid => V::div(one, V::add(one, vector::exp::<V>(V::sub(zero, x)))),
@@ -113,7 +113,7 @@ pub unsafe fn gated<V: Vector>(activation: Activation, gate: V::Float, up: V::Fl
     // SAFETY: arithmetic on values.
     unsafe {
         let up = match activation {
-            Activation::SiluCut { limit, .. } => V::add(V::max(least::<V>(up, limit), V::float(-limit)), V::float(1.0)),
+            Activation::SiluCut { limit, .. } => V::add(V::max(V::float(-limit), least::<V>(up, limit)), V::float(1.0)),
             Activation::Silu
             | Activation::GeluTanh
             | Activation::Gelu
@@ -126,7 +126,7 @@ pub unsafe fn gated<V: Vector>(activation: Activation, gate: V::Float, up: V::Fl
     }
 }
 
-/// `min(x, limit)`.
+/// `min(x, limit)`, and no number where `x` is none: so are all bounds here, the operand that is computed last.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
@@ -135,7 +135,7 @@ unsafe fn least<V: Vector>(x: V::Float, limit: f32) -> V::Float {
     // SAFETY: arithmetic on values.
     unsafe {
         let zero = V::float(0.0);
-        V::sub(zero, V::max(V::sub(zero, x), V::float(-limit)))
+        V::sub(zero, V::max(V::float(-limit), V::sub(zero, x)))
     }
 }
 

@@ -319,8 +319,10 @@ unsafe fn exponentials<V: Vector>(scores: &mut [f32]) -> (f32, f32) {
         }
         let most = V::most(most);
         if most == f32::NEG_INFINITY {
+            // Nothing is seen, or the query is no number: then neither is what the largest passed over.
+            let is_broken = scores.iter().any(|score| score.is_nan());
             scores.fill(0.0);
-            return (most, 0.0);
+            return if is_broken { (f32::NAN, f32::NAN) } else { (most, 0.0) };
         }
         let mut sum = V::float(0.0);
         for index in (0..count).step_by(V::LANES) {

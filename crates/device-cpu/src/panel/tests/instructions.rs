@@ -1,10 +1,12 @@
 //! Every method of every instruction set against the same on plain arrays, on ordinary numbers and on awkward ones.
 
 use half::{bf16, f16};
+use kauri_arch::Activation;
 
 use super::blocks::Random;
 use super::plain::{Plain, Readable};
 use crate::detect::{Isa, Kernels};
+use crate::elementwise::gated;
 use crate::vector::{self, Vector, halves_max};
 
 /// Rows of bytes that are gathered: how many each holds, and how far they lie apart.
@@ -269,6 +271,25 @@ unsafe fn check<V: Vector>(isa: Isa) {
         worst = worst.max((f64::from(lanes[V::LANES - 1]) / f64::from(x).exp() - 1.0).abs());
     }
     assert!(worst < 2.4e-7, "{}: e^x is off by {worst:e}", isa.name());
+    let cut = Activation::SiluCut { limit: 7.0, steepness: 1.702 };
+    for activation in [
+        Activation::Silu,
+        Activation::GeluTanh,
+        Activation::Gelu,
+        Activation::ReluSquared,
+        Activation::Sigmoid,
+        Activation::Tanh,
+        Activation::Identity,
+        cut,
+    ] {
+        for (gate, up) in [(f32::NAN, 0.5), (0.5, f32::NAN)] {
+            let mut lanes = [0.0f32; 16];
+            // SAFETY: as above.
+            unsafe { V::store(gated::<V>(activation, V::float(gate), V::float(up)), lanes.as_mut_ptr()) };
+            let is_number = lanes[..V::LANES].iter().any(|lane| !lane.is_nan());
+            assert!(!is_number, "{}: {activation:?} of {gate} and {up}: {lanes:?}", isa.name());
+        }
+    }
 }
 
 #[test]
