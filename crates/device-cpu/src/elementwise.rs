@@ -126,7 +126,7 @@ pub unsafe fn gated<V: Vector>(activation: Activation, gate: V::Float, up: V::Fl
     }
 }
 
-/// `min(x, limit)`, and no number where `x` is none: so are all bounds here, the operand that is computed last.
+/// `min(x, limit)`. Here as elsewhere a bound comes first in a minimum or maximum: where `x` is no number, nor is what comes of it.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.

@@ -51,7 +51,7 @@ fn broken(stored: &Shape<Weight>, number: usize) -> Option<Shape<Weight>> {
         Ok::<Weight, Infallible>(match weight {
             weight if index != number + 1 => weight.clone(),
             Weight::Matrix(matrix) => {
-                // Ones alone are no number in any precision.
+                // Ones alone are no number in half precision, in which the first block's scale is, nor as brain floating-point.
                 let mut data = matrix.data.to_vec();
                 data[..matrix.quant.block_bytes()].fill(0xff);
                 Weight::Matrix(Matrix { data: Bytes::from(data), ..matrix.clone() })

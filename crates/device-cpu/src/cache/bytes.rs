@@ -421,10 +421,11 @@ impl Bytes<&mut [u8], &mut [f16], &mut [f32]> {
                 }
             }
             // At least as much as has a finite inverse.
-            let step = if most < f32::INFINITY { P::value_step(least, most).max(1e-37) } else { 1.0 };
+            let step = if most < f32::INFINITY { P::value_step(least, most).max(1e-37) } else { f32::NAN };
             inverses[index] = 1.0 / step;
-            (self.logarithms[side + index], self.inverses[side + index]) =
-                (step.log2(), if most < f32::INFINITY { 1.0 / step } else { f32::NAN });
+            self.inverses[side + index] = 1.0 / step;
+            // Scores stay numbers, so that rows that do not see the token keep their bits.
+            self.logarithms[side + index] = if step.is_nan() { 0.0 } else { step.log2() };
         }
         for number in 0..parts {
             let mut scales = [[0.0; SIDE]; BLOCKS];
